@@ -1,0 +1,65 @@
+"""Why this word and not that one: exact explanations of a language model's predictions.
+
+text ─tokenize▶ Tokens ─record▶ Trace ─settle▶ Ledger ─attribute▶ Attribution
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .errors import InputError, ModelError, ProofError, WhywordError
+
+if TYPE_CHECKING:
+    from .explanation import Continuation, Explanation, read
+    from .ledger import Ledger
+    from .loading import load
+    from .models import Model
+    from .pipeline import explain, explain_continuation, mixing
+    from .prompt import tokenize
+    from .tokens import Tokens
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Continuation",
+    "Explanation",
+    "InputError",
+    "Ledger",
+    "Model",
+    "ModelError",
+    "ProofError",
+    "Tokens",
+    "WhywordError",
+    "explain",
+    "explain_continuation",
+    "load",
+    "mixing",
+    "read",
+    "tokenize",
+]
+
+# torch and transformers take seconds to import: names are looked up when they are used.
+_HOMES = {
+    "Continuation": "explanation",
+    "Explanation": "explanation",
+    "Ledger": "ledger",
+    "Model": "models",
+    "Tokens": "tokens",
+    "explain": "pipeline",
+    "explain_continuation": "pipeline",
+    "load": "loading",
+    "mixing": "pipeline",
+    "read": "explanation",
+    "tokenize": "prompt",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

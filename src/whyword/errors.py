@@ -1,0 +1,35 @@
+"""Everything whyword raises on purpose.
+
+    WhywordError
+    ├── ModelError    the model cannot be loaded, or is not one that can be explained
+    ├── InputError    the prompt, target, foil or an option does not fit the model
+    └── ProofError    the numbers do not add up to the model's own: nothing is shown
+
+A message has two lines: what is wrong, with its values; and what is allowed or what to do.
+"""
+
+__all__ = ["InputError", "ModelError", "ProofError", "WhywordError"]
+
+
+class WhywordError(Exception):
+    """The base of all errors: one line what is wrong, one line what to do."""
+
+    def __init__(self, wrong: str, remedy: str) -> None:
+        super().__init__(f"{wrong}\n{remedy}")
+        self.wrong = wrong
+        self.remedy = remedy
+
+    def __reduce__(self) -> tuple[type["WhywordError"], tuple[str, str]]:
+        return type(self), (self.wrong, self.remedy)
+
+
+class ModelError(WhywordError):
+    """The model cannot be loaded, or is not one that can be explained."""
+
+
+class InputError(WhywordError):
+    """The prompt, target, foil or an option does not fit the model."""
+
+
+class ProofError(WhywordError):
+    """The numbers do not add up to the model's own."""

@@ -1,0 +1,208 @@
+"""An explanation, and the JSON document that every view shares."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from .errors import InputError
+from .ledger import Ledger
+from .tokens import Token, Tokens
+
+__all__ = ["SCHEMA", "Choice", "Continuation", "Explanation", "read"]
+
+SCHEMA = "whyword.explanation/1"
+NOTES = {
+    "exact": "The updates add up to the model's logit; the error is in the ledger.",
+    "heuristic": "Mixing (alti-logit) is a heuristic, and MLPs are not traced further back.",
+    "use": "A debugging tool to be used with others, not a definitive account of why a model did something.",
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A token the model could have gone on with."""
+
+    id: int | None
+    """None: several tokens together."""
+    text: str
+    logit: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How much every context token raised or lowered one logit, or one difference of logits."""
+
+    model: str
+    method: str
+    tokens: Tokens
+    """The context, in order: what the explained token was predicted from."""
+    forced: int
+    """How many of the last tokens were forced because target and foil begin with them."""
+    position: int
+    """Index of the token whose next token is explained: the last of `tokens`."""
+    target: Choice
+    foils: tuple[Choice, ...]
+    by_block: Float[Tensor, "block token"]
+    """The method's attribution by block; float32."""
+    ledger: Ledger
+
+    @property
+    def foil(self) -> Choice | None:
+        """The (first) foil; all of them are in `foils`."""
+        return self.foils[0] if self.foils else None
+
+    @property
+    def scores(self) -> Float[Tensor, "token"]:
+        """One number per token: the sum of `by_block`."""
+        return self.by_block.sum(0)
+
+    @property
+    def by_head(self) -> Float[Tensor, "block head token"]:
+        """Updates by the position they come from, before mixing; float32."""
+        return self.ledger.by_head.float()
+
+    def words(self) -> list[tuple[str, float]]:
+        """Give the score of every word: the sum over its tokens."""
+        sums: dict[int, float] = {}
+        for token, score in zip(self.tokens, self.scores.tolist(), strict=True):
+            sums[token.word] = sums.get(token.word, 0.0) + score
+        return list(zip(self.tokens.words(), sums.values(), strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON document."""
+        ledger = self.ledger
+        return {
+            "schema": SCHEMA,
+            "model": self.model,
+            "method": self.method,
+            "text": self.tokens.text,
+            "tokens": [vars(token) for token in self.tokens],
+            "forced": self.forced,
+            "position": self.position,
+            "target": vars(self.target),
+            "foils": [vars(foil) for foil in self.foils],
+            "scores": _numbers(self.scores),
+            "by_block": _numbers(self.by_block),
+            "by_head": _numbers(self.by_head),
+            "ledger": {
+                "embedding": ledger.embedding,
+                "attention": ledger.attention.tolist(),
+                "attention_bias": ledger.attention_bias.tolist(),
+                "mlp": ledger.mlp.tolist(),
+                "norm_bias": ledger.norm_bias,
+                "unembedding_bias": ledger.unembedding_bias,
+                "total": ledger.total,
+                "logit": ledger.logit,
+                "error": ledger.error,
+            },
+            "notes": NOTES,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the JSON document to a file."""
+        path = Path(path)
+        if path.suffix != ".json":
+            raise InputError(f"{path.name!r} does not end in a known format.", "Known formats: .json.")
+        path.write_text(json.dumps(self.to_dict(), ensure_ascii=False), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Continuation(Sequence[Explanation]):
+    """One explanation per token of a continuation, in order."""
+
+    explanations: tuple[Explanation, ...]
+
+    def __len__(self) -> int:
+        return len(self.explanations)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.explanations[index]
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return iter(self.explanations)
+
+    @property
+    def text(self) -> str:
+        """The continuation."""
+        return "".join(explanation.target.text for explanation in self.explanations)
+
+    def sum(self) -> Explanation:
+        """Add them up: the whole continuation explained, as the sum of its tokens' logits."""
+        return reduce(_add, self.explanations)
+
+
+def read(path: str | Path) -> Explanation:
+    """Read an explanation from a JSON document."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path} cannot be read: {error}.", "Give a file that Explanation.save wrote."
+        ) from None
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise InputError(f"{path} has the schema {schema!r}.", f"This version reads {SCHEMA!r}.")
+    ledger: dict[str, Any] = {
+        key: torch.tensor(value, dtype=torch.float64) if isinstance(value, list) else value
+        for key, value in document["ledger"].items()
+    }
+    return Explanation(
+        model=document["model"],
+        method=document["method"],
+        tokens=Tokens(document["text"], tuple(Token(**token) for token in document["tokens"])),
+        forced=document["forced"],
+        position=document["position"],
+        target=Choice(**document["target"]),
+        foils=tuple(Choice(**foil) for foil in document["foils"]),
+        by_block=torch.tensor(document["by_block"], dtype=torch.float32),
+        ledger=Ledger(by_head=torch.tensor(document["by_head"], dtype=torch.float32), **ledger),
+    )
+
+
+def _add(one: Explanation, two: Explanation) -> Explanation:
+    """Add two explanations of which the second has the longer context."""
+    longer = two.by_block.shape[1] - one.by_block.shape[1]
+    pair = (one.ledger, two.ledger)
+    ledger = Ledger(
+        embedding=sum(each.embedding for each in pair),
+        attention=pair[0].attention + pair[1].attention,
+        attention_bias=pair[0].attention_bias + pair[1].attention_bias,
+        mlp=pair[0].mlp + pair[1].mlp,
+        norm_bias=sum(each.norm_bias for each in pair),
+        unembedding_bias=sum(each.unembedding_bias for each in pair),
+        total=sum(each.total for each in pair),
+        logit=sum(each.logit for each in pair),
+        error=max(each.error for each in pair),
+        by_head=torch.nn.functional.pad(pair[0].by_head, (0, longer)) + pair[1].by_head,
+    )
+    return Explanation(
+        model=one.model,
+        method=one.method,
+        tokens=two.tokens,
+        forced=one.forced,
+        position=two.position,
+        target=_join(one.target, two.target),
+        foils=tuple(_join(*pair) for pair in zip(one.foils, two.foils, strict=True)),
+        by_block=torch.nn.functional.pad(one.by_block, (0, longer)) + two.by_block,
+        ledger=ledger,
+    )
+
+
+def _join(one: Choice, two: Choice) -> Choice:
+    """Join the choices of consecutive tokens: logits add up, probabilities multiply."""
+    return Choice(None, one.text + two.text, one.logit + two.logit, one.probability * two.probability)
+
+
+def _numbers(tensor: Tensor) -> list[Any]:
+    """Write float32 numbers with the few digits that give them back exactly."""
+    if tensor.ndim > 1:
+        return [_numbers(row) for row in tensor]
+    return [float(f"{number:.9g}") for number in tensor.tolist()]

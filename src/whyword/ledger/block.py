@@ -1,0 +1,156 @@
+"""One block, replayed from its recorded parts: the second identity, and the norms it froze.
+
+attention:  Σ_{h,j} A[h,t,j] v[h,j] W_O[h] + b_O  =  what the output projection gave
+block:      stream in + all that was written      =  stream out
+"""
+
+from dataclasses import dataclass
+
+import torch
+from einops import einsum, rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..models.architecture import Sublayer
+from ..models.model import Model, module_at, output_bias, output_weight
+from ..norm import FrozenNorm, freeze
+from ..proof import require_close, tolerance_of
+from ..trace import AttentionTrace, BlockTrace, MlpTrace
+
+__all__ = ["AttentionPart", "MlpPart", "Part", "replay"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A recorded sub-layer with the norms that lie between it and the stream after it."""
+
+    norm_after: FrozenNorm | None
+    norm_sum: FrozenNorm | None
+
+    def pull_back(
+        self, direction: Float[Tensor, "position model"]
+    ) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position model"], Float[Tensor, "position"]]:
+        """Pull a direction of the stream above the sub-layer back through its norms.
+
+        Gives the direction of the stream below, that of what the sub-layer writes, and what the norms'
+        biases add.
+        """
+        bias = direction.new_zeros(direction.shape[0])
+        if self.norm_sum is not None:
+            bias = bias + self.norm_sum.project_bias(direction)
+            direction = self.norm_sum.pull_back(direction)
+        if self.norm_after is None:
+            return direction, direction, bias
+        return direction, self.norm_after.pull_back(direction), bias + self.norm_after.project_bias(direction)
+
+
+@dataclass(frozen=True)
+class AttentionPart(Part):
+    """A recorded attention sub-layer and its output projection."""
+
+    trace: AttentionTrace
+    weight: Float[Tensor, "head dim model"]
+    """W_O by head."""
+    bias: Float[Tensor, "model"]
+    """b_O, zeros where the projection has none."""
+
+    def update(self, direction: Float[Tensor, "position model"]) -> Float[Tensor, "position head source"]:
+        """Give A[h,t,j] · (v[h,j] · (W_O[h] u)): what each source adds through each head [eq. 6, 8]."""
+        groups = self.trace.value.shape[0]
+        read = einsum(self.weight, direction, "head dim model, position model -> position head dim")
+        read = rearrange(read, "position (group shared) dim -> position group shared dim", group=groups)
+        worth = einsum(
+            self.trace.value,
+            read,
+            "group source dim, position group shared dim -> position group shared source",
+        )
+        return self.trace.weights * rearrange(
+            worth, "position group shared source -> position (group shared) source"
+        )
+
+    def add_up(self) -> Float[Tensor, "position head model"]:
+        """Give what each head wrote, all sources together."""
+        groups = self.trace.value.shape[0]
+        weights = rearrange(
+            self.trace.weights, "position (group shared) source -> position group shared source", group=groups
+        )
+        contexts = einsum(
+            weights,
+            self.trace.value,
+            "position group shared source, group source dim -> position group shared dim",
+        )
+        contexts = rearrange(contexts, "position group shared dim -> position (group shared) dim")
+        return einsum(contexts, self.weight, "position head dim, head dim model -> position head model")
+
+
+@dataclass(frozen=True)
+class MlpPart(Part):
+    """A recorded MLP."""
+
+    trace: MlpTrace
+
+
+def replay(model: Model, index: int, trace: BlockTrace) -> tuple[AttentionPart | MlpPart, ...]:
+    """Add up a block from its parts, freeze the norms on the way, and prove that the model did the same."""
+    block, place, tolerance = model.blocks[index], f"block {index + 1}", tolerance_of(model.dtype)
+    stream, scale, parts = trace.stream_in, _length(trace.stream_in), []
+    for sublayer, written in zip(model.architecture.decoder.sublayers, trace.sublayers, strict=True):
+        part = _freeze_part(model, block, sublayer, written, stream)
+        if isinstance(part, AttentionPart):
+            _prove_attention(part, f"{place}, attention", tolerance)
+        output = written.output if part.norm_after is None else part.norm_after.apply(written.output)
+        stream, scale = stream + output, scale + _length(output)
+        if part.norm_sum is not None:
+            stream = part.norm_sum.apply(stream)
+            scale = _length(stream)
+        parts.append(part)
+    require_close(
+        "the stream that entered and what the sub-layers wrote",
+        place,
+        found=stream,
+        expected=trace.stream_out,
+        scale=scale,
+        tolerance=tolerance,
+    )
+    return tuple(parts)
+
+
+def _freeze_part(
+    model: Model,
+    block: nn.Module,
+    sublayer: Sublayer,
+    trace: AttentionTrace | MlpTrace,
+    stream: Float[Tensor, "position model"],
+) -> AttentionPart | MlpPart:
+    norm, dtype, output = model.architecture.decoder.norm, model.compute_dtype, trace.output
+    norm_after = norm_sum = None
+    if sublayer.norm_after is not None:
+        norm_after = freeze(module_at(block, sublayer.norm_after), norm, output)
+        output = norm_after.apply(output)
+    if sublayer.norm_sum is not None:
+        norm_sum = freeze(module_at(block, sublayer.norm_sum), norm, stream + output)
+    if isinstance(trace, MlpTrace):
+        return MlpPart(norm_after, norm_sum, trace)
+    projection, heads = module_at(block, sublayer.output), trace.weights.shape[1]
+    weight = rearrange(output_weight(projection, dtype), "(head dim) model -> head dim model", head=heads)
+    bias = output_bias(projection, dtype)
+    return AttentionPart(
+        norm_after, norm_sum, trace, weight, torch.zeros_like(stream[0]) if bias is None else bias
+    )
+
+
+def _prove_attention(part: AttentionPart, where: str, tolerance: float) -> None:
+    """Prove that the parts of an attention sub-layer add up to its recorded output."""
+    heads = part.add_up()
+    require_close(
+        "the parts and the output bias",
+        where,
+        found=heads.sum(1) + part.bias,
+        expected=part.trace.output,
+        scale=_length(heads).sum(1) + _length(part.bias),
+        tolerance=tolerance,
+    )
+
+
+def _length(vectors: Float[Tensor, "*row model"]) -> Float[Tensor, "*row 1"]:
+    return vectors.pow(2).sum(-1, keepdim=True).sqrt()

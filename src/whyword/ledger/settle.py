@@ -1,0 +1,150 @@
+"""The ledger: every update of a prediction, in logits, adding up to the model's own number [eq. 1–8].
+
+    embedding + Σ_l attention[l, h, j] + Σ_l attention output bias[l] + Σ_l mlp[l]
+    + norm biases + unembedding bias  =  logit
+
+The direction of the logit is pulled back once, from the unembedding down through every frozen norm; an
+update is what was written times that direction. No entry is ever what is left over: a remainder would hide
+any error.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..models.model import Model, module_at, optional_module, output_weight
+from ..norm import freeze
+from ..proof import require_close, tolerance_of
+from ..trace import Trace
+from .block import AttentionPart, replay
+from .direction import Target, read_logits, unembedding_bias, unembedding_direction
+
+__all__ = ["Ledger", "settle"]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All updates of one prediction, in logits, on the CPU."""
+
+    embedding: float
+    """What the position's own embedding adds."""
+    attention: Float[Tensor, "block"]
+    """What attention adds: the sum of `by_head` over heads and sources."""
+    attention_bias: Float[Tensor, "block"]
+    """What the bias of each attention's output projection adds."""
+    mlp: Float[Tensor, "block"]
+    """What each MLP adds."""
+    norm_bias: float
+    """What the biases of the norms on the way to the logit add."""
+    unembedding_bias: float
+    """What the bias of the unembedding adds."""
+    total: float
+    """The sum of all entries."""
+    logit: float
+    """The model's own logit, or difference of logits."""
+    error: float
+    """|total − logit| / Σ|entries|."""
+    by_head: Float[Tensor, "block head source"]
+    """What each source adds through each head of each block."""
+
+
+def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledger, ...]:
+    """Settle the ledger of every position of a trace, one target each, and prove it."""
+    blocks = [replay(model, index, block) for index, block in enumerate(trace.decoder.blocks)]
+    direction, norm_bias = _enter_stack(model, trace, unembedding_direction(model, targets))
+    entries = _Entries(norm_bias=norm_bias, unembedding_bias=unembedding_bias(model, targets))
+    for parts in reversed(blocks):
+        for part in reversed(parts):
+            direction, written, bias = part.pull_back(direction.to(part.trace.output.device))
+            entries.norm_bias = entries.norm_bias + bias.to(entries.norm_bias.device)
+            if isinstance(part, AttentionPart):
+                entries.by_head.insert(0, part.update(written))
+                entries.attention_bias.insert(0, written @ part.bias)
+            else:
+                entries.mlp.insert(0, (part.trace.output * written).sum(-1))
+    entries.embedding = (trace.decoder.blocks[0].stream_in * direction).sum(-1)
+    logits = read_logits(trace.logits, targets)
+    return tuple(
+        _close(model, entries, row, float(logits[row]), position)
+        for row, position in enumerate(trace.positions)
+    )
+
+
+def _enter_stack(
+    model: Model, trace: Trace, direction: Float[Tensor, "position unembedded"]
+) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position"]]:
+    """Pull directions back from the unembedding to the stream after the last block.
+
+    Gives them with what the final norm's bias adds, after proving that the frozen norm of the last stream is
+    what the model unembedded.
+    """
+    stack, stream = model.architecture.decoder, trace.decoder.blocks[-1].stream_out
+    bias, output = direction.new_zeros(direction.shape[0]), stream
+    if stack.final_norm is not None:
+        norm = freeze(module_at(model.decoder, stack.final_norm), stack.norm, stream)
+        output = norm.apply(stream)
+    projection = optional_module(model.decoder, stack.project_out)
+    if projection is not None:
+        output = output @ output_weight(projection, output.dtype)
+        direction = direction @ output_weight(projection, output.dtype).T
+    require_close(
+        "the frozen final norm of the last stream",
+        "final norm",
+        found=output,
+        expected=trace.unembedded,
+        scale=torch.linalg.vector_norm(output, dim=-1, keepdim=True),
+        tolerance=tolerance_of(model.dtype),
+    )
+    if stack.final_norm is not None:
+        bias, direction = norm.project_bias(direction), norm.pull_back(direction)
+    return direction, bias
+
+
+@dataclass
+class _Entries:
+    """Entries of all positions while they are being written."""
+
+    norm_bias: Float[Tensor, "position"]
+    unembedding_bias: Float[Tensor, "position"]
+    by_head: list[Float[Tensor, "position head source"]] = field(default_factory=list)
+    attention_bias: list[Float[Tensor, "position"]] = field(default_factory=list)
+    mlp: list[Float[Tensor, "position"]] = field(default_factory=list)
+    embedding: Float[Tensor, "position"] | None = None
+
+
+def _close(model: Model, entries: _Entries, row: int, logit: float, position: int) -> Ledger:
+    """Add up the entries of one position and compare with the model's logit."""
+    assert entries.embedding is not None
+    by_head = torch.stack([updates[row, :, : position + 1].cpu() for updates in entries.by_head])
+    attention = by_head.double().sum((1, 2))
+    attention_bias = torch.stack([bias[row].cpu() for bias in entries.attention_bias]).double()
+    mlp = torch.stack([update[row].cpu() for update in entries.mlp]).double()
+    single = [
+        float(entries.embedding[row]),
+        float(entries.norm_bias[row]),
+        float(entries.unembedding_bias[row]),
+    ]
+    every = torch.cat([attention, attention_bias, mlp, torch.tensor(single, dtype=torch.float64)])
+    error = require_close(
+        "the updates of the ledger",
+        f"position {position + 1}",
+        found=every.sum(),
+        expected=torch.tensor(logit, dtype=torch.float64),
+        scale=every.abs().sum(),
+        tolerance=tolerance_of(model.dtype),
+    )
+    return Ledger(
+        embedding=single[0],
+        attention=attention,
+        attention_bias=attention_bias,
+        mlp=mlp,
+        norm_bias=single[1],
+        unembedding_bias=single[2],
+        total=float(every.sum()),
+        logit=logit,
+        error=error,
+        by_head=by_head,
+    )

@@ -1,0 +1,87 @@
+"""Load a model and prove once that it can be explained."""
+
+from collections.abc import Collection
+from typing import Any
+
+import torch
+
+from .attribute.alti_logit import mix
+from .errors import ModelError, ProofError
+from .ledger import Target, settle
+from .models.architecture import Architecture
+from .models.catalogue import GENERAL, catalogued
+from .models.model import Model
+from .models.open import open_model
+from .proof import require_close, tolerance_of
+from .trace.record import record, run
+
+__all__ = ["load", "prove"]
+
+_PROBE = 12
+"""Tokens of the prompt that a model is proven on."""
+
+
+def load(
+    source: Any,
+    *,
+    tokenizer: Any | None = None,
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device | None = None,
+    allow: str | Collection[str] = (),
+    architecture: Architecture | None = None,
+) -> Model:
+    """Load a model and prove that what is recorded of it is what it does.
+
+    `source`: a hub name, a folder (safetensors), a .gguf file, or a transformers model you already have.
+    `tokenizer`: yours instead of the one found there; without any, prompts are token ids. `dtype`, `device`:
+    of the weights; None keeps what the checkpoint has. `allow`: "pickle" or "remote-code", refused unless
+    named. `architecture`: your own description of a model whose type is not catalogued.
+    """
+    model = open_model(
+        source, tokenizer=tokenizer, dtype=dtype, device=device, allow=allow, architecture=architecture
+    )
+    try:
+        prove(model)
+    except ProofError as error:
+        if model.architecture is not GENERAL:
+            raise
+        raise ProofError(
+            f"The model type {model.config.model_type!r} is not catalogued, and the general description does "
+            f"not fit it: {error.wrong}",
+            f"Catalogued: {catalogued()}. For others pass whyword.load(..., architecture=...).",
+        ) from error
+    return model
+
+
+def prove(model: Model) -> float:
+    """Prove all identities on a short prompt; give the largest error of its ledgers.
+
+    The recorded run must give the logits of an untouched run with the model's own attention; this is what
+    catches a wrong mask, wrong positions or a hook that changes something.
+    """
+    ids = _probe(model)
+    expected = run(model, ids).to(model.compute_dtype)
+    trace = record(model, ids, range(len(ids)), mixed_blocks=len(model.blocks))
+    require_close(
+        "the logits of the recorded run",
+        "whole model",
+        found=trace.logits,
+        expected=expected,
+        scale=expected.abs().amax(),
+        tolerance=tolerance_of(model.dtype),
+    )
+    mix(trace)
+    ledgers = settle(model, trace, [Target(int(row.argmax())) for row in trace.logits])
+    return max(ledger.error for ledger in ledgers)
+
+
+def _probe(model: Model) -> list[int]:
+    """Choose token ids from all over the vocabulary, special ones left out."""
+    if model.vocabulary <= len(model.special_ids):
+        raise ModelError(
+            f"{model.name} has no tokens besides special ones.", "Give a model with a vocabulary."
+        )
+    length = min(_PROBE, model.most_tokens or _PROBE)
+    stride = max(1, model.vocabulary // (3 * length))
+    plain = [id_ for id_ in range(stride - 1, model.vocabulary, stride) if id_ not in model.special_ids]
+    return [plain[index % len(plain)] for index in range(length)]

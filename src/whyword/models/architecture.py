@@ -1,0 +1,97 @@
+"""How an architecture is described: types only, no model is named here.
+
+A stack is a list of blocks; a block is a list of sub-layers, each of which writes one vector per position
+into the stream. What happens *before* a sub-layer (its norm, its projections, rotary or learned positions,
+parallel or sequential wiring) is in the value vectors and outputs that the network itself computed, so it
+needs no description. What happens *after* one does, because an update must be pulled back through it:
+
+    written = norm_after(output)          a norm between the sub-layer and the stream (Gemma 3, OLMo 2)
+    stream  = norm_sum(stream + written)  a norm over the residual sum: post-norm (opt-350m, Marian, BART)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+__all__ = ["Architecture", "Attention", "Mlp", "Norm", "Stack", "Sublayer", "ValueLayout"]
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Which linear map a norm is once its statistics are frozen."""
+
+    centred: bool
+    """True: the mean is subtracted (LayerNorm). False: it is not (RMSNorm)."""
+    epsilon: str = "eps"
+    """Attribute of the norm module that holds its epsilon."""
+    offset: float = 0.0
+    """Added to the weight: 1 for Gemma, whose norms multiply by 1 + weight."""
+
+
+@dataclass(frozen=True)
+class ValueLayout:
+    """Where value vectors sit in the output of a projection, for attention outside transformers' seam."""
+
+    projection: str
+    """Path inside the attention module of the projection that makes the values."""
+    pattern: str
+    """einops pattern of its last axis, in terms of `head`, `part` and `dim`."""
+    part: int
+    """Which part is the value."""
+    parts: int
+    """How many parts there are (3 for a fused query, key, value)."""
+
+
+@dataclass(frozen=True)
+class Sublayer:
+    """One writer into the stream. Paths are relative to the block."""
+
+    output: str
+    """Path of the module whose output is what the sub-layer gives (no residual in it)."""
+    norm_after: str | None = None
+    """Path of a norm between that output and the stream."""
+    norm_sum: str | None = None
+    """Path of a norm over stream + output (post-norm blocks)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention(Sublayer):
+    """A sub-layer that reads other positions."""
+
+    module: str
+    """Path of the attention module."""
+    value: ValueLayout | None = None
+    """None: seen through transformers' attention interface. Else: by a hook, weights as returned."""
+    cross: bool = False
+    """True: it reads the encoder's positions, False: its own stack's."""
+
+
+@dataclass(frozen=True)
+class Mlp(Sublayer):
+    """A sub-layer that acts on one position at a time."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A list of blocks with the same sub-layers."""
+
+    sublayers: tuple[Sublayer, ...]
+    norm: Norm
+    """The kind of all norms that an update passes on its way to the logit."""
+    blocks: str = "layers"
+    """Path of the list of blocks inside the stack's module."""
+    final_norm: str | None = "norm"
+    """Path of the norm after the last block."""
+    project_out: str | None = None
+    """Path of a projection after the final norm (opt-350m)."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What must be known of a family to pull a logit back to where it was written."""
+
+    name: str
+    decoder: Stack
+    encoder: Stack | None = None
+    expects: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    """Config attributes this description was written for, with their values."""

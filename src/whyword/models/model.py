@@ -1,0 +1,141 @@
+"""A loaded model, and its parts by the names of its description."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..errors import ModelError
+from .architecture import Architecture, Norm, Stack
+from .catalogue import catalogued
+
+__all__ = [
+    "Model",
+    "blocks_of",
+    "module_at",
+    "norm_epsilon",
+    "optional_module",
+    "output_bias",
+    "output_weight",
+    "stack_module",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network with its tokenizer and the description by which it is explained."""
+
+    network: Any
+    """The Hugging Face model. Nothing is stored on it."""
+    tokenizer: Any | None
+    """Its tokenizer, or None: then prompts, targets and foils are token ids."""
+    architecture: Architecture
+    name: str
+    """What was loaded, for people and documents."""
+    special_ids: frozenset[int] = frozenset()
+    """Tokens that mark structure instead of text."""
+
+    @property
+    def config(self) -> Any:
+        """The config of the text decoder."""
+        return self.network.config.get_text_config()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the weights."""
+        return cast(torch.dtype, self.network.dtype)
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """The type updates are computed in: float32, or float64 for a float64 model."""
+        return torch.promote_types(self.dtype, torch.float32)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the token ids go."""
+        return cast(torch.device, self.network.get_input_embeddings().weight.device)
+
+    @property
+    def blocks(self) -> tuple[nn.Module, ...]:
+        """The decoder's blocks."""
+        return blocks_of(self.decoder, self.architecture.decoder)
+
+    @property
+    def decoder(self) -> nn.Module:
+        """The module that holds the decoder's blocks."""
+        return stack_module(self.network)
+
+    @property
+    def unembedding(self) -> nn.Module:
+        """The module that turns the last state of the stream into logits."""
+        return cast(nn.Module, self.network.get_output_embeddings())
+
+    @property
+    def unembedding_rows(self) -> Float[Tensor, "vocab unembedded"]:
+        """U: one row per token."""
+        return cast(Tensor, self.unembedding.weight).detach()
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are."""
+        return self.unembedding_rows.shape[0]
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The longest prompt the model has positions for, None where there is no limit."""
+        return getattr(self.config, "max_position_embeddings", None)
+
+
+def stack_module(network: Any) -> nn.Module:
+    """Find the module that holds the decoder's blocks."""
+    decoder = network.get_decoder()
+    return cast(nn.Module, network.base_model if decoder is network else decoder)
+
+
+def blocks_of(module: nn.Module, stack: Stack) -> tuple[nn.Module, ...]:
+    """List the blocks of a stack."""
+    return tuple(cast(Iterable[nn.Module], module_at(module, stack.blocks)))
+
+
+def optional_module(parent: nn.Module, path: str | None) -> nn.Module | None:
+    """Find a module that a model of this family may be without."""
+    return None if path is None or getattr(parent, path, None) is None else module_at(parent, path)
+
+
+def module_at(parent: nn.Module, path: str) -> nn.Module:
+    """Find a module by its path, or say which description does not fit."""
+    try:
+        return parent.get_submodule(path)
+    except AttributeError:
+        children = ", ".join(name for name, _ in parent.named_children())
+        raise ModelError(
+            f"{type(parent).__name__} has no module {path!r}; it has {children}.",
+            f"Catalogued model types: {catalogued()}; for others pass whyword.load(..., architecture=...).",
+        ) from None
+
+
+def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "written model"]:
+    """Read a projection's weight as a matrix that is applied from the right."""
+    weight = cast(Tensor, module.weight).detach()
+    is_transposed = isinstance(module, nn.Linear)
+    return (weight.T if is_transposed else weight).to(dtype)
+
+
+def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "model"] | None:
+    """Read a projection's or a norm's bias, None where it has none."""
+    bias = getattr(module, "bias", None)
+    return None if bias is None else bias.detach().to(dtype)
+
+
+def norm_epsilon(module: nn.Module, norm: Norm) -> float:
+    """Read a norm's epsilon."""
+    epsilon = getattr(module, norm.epsilon, None)
+    if epsilon is None:
+        raise ModelError(
+            f"{type(module).__name__} has no attribute {norm.epsilon!r} that would hold its epsilon.",
+            "Name the right attribute in the description: Norm(epsilon=...).",
+        )
+    return float(epsilon)

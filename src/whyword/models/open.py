@@ -1,0 +1,241 @@
+"""Open a model wherever it is: hub id, local folder, GGUF file, or an object already in memory."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import ModelError
+from .architecture import Architecture
+from .catalogue import catalogued, describe
+from .model import Model
+
+__all__ = ["open_model"]
+
+ALLOWABLE = ("pickle", "remote-code")
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
+
+
+def open_model(
+    source: Any,
+    *,
+    tokenizer: Any | None = None,
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device | None = None,
+    allow: str | Collection[str] = (),
+    architecture: Architecture | None = None,
+) -> Model:
+    """Open a model and find its description; nothing is proven yet."""
+    allowed = _allowed(allow)
+    if isinstance(source, str | Path):
+        network, found = _open_path(str(source), dtype, allowed)
+        tokenizer = found if tokenizer is None else tokenizer
+        name = Path(source).name if Path(source).exists() else str(source)
+    else:
+        network = _require_network(source)
+        name = str(getattr(network.config, "_name_or_path", "") or type(network).__name__)
+        if dtype is not None and network.dtype != _dtype(dtype):
+            raise ModelError(
+                f"dtype is {dtype}, the model in memory is {network.dtype}.",
+                "Convert it before you load it here: nothing is changed on a model that is yours.",
+            )
+    if device is not None:
+        network = network.to(device)
+    if network.get_output_embeddings() is None:
+        raise ModelError(
+            f"{type(network).__name__} has no unembedding.", "Give a model that predicts tokens."
+        )
+    return Model(
+        network=network,
+        tokenizer=tokenizer,
+        architecture=describe(network.config.get_text_config()) if architecture is None else architecture,
+        name=name,
+        special_ids=_special_ids(tokenizer),
+    )
+
+
+def _open_path(
+    source: str, dtype: str | torch.dtype | None, allowed: frozenset[str]
+) -> tuple[Any, Any | None]:
+    """Load network and tokenizer from a folder, a GGUF file or the hub."""
+    path, options = Path(source), dict[str, Any]()
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise ModelError(f"There is no file {source}.", "Give the path of a .gguf file.")
+        options["gguf_file"] = path.name
+        source, has_tokenizer = str(path.parent), True
+    elif path.is_dir():
+        _require_weights(path, allowed)
+        has_tokenizer = any((path / name).exists() for name in _TOKENIZER_FILES)
+    elif path.exists():
+        raise ModelError(
+            f"{source} is neither a folder nor a .gguf file.", "Give a folder with config.json and weights."
+        )
+    else:
+        _require_hub_name(source)
+        has_tokenizer = True
+    network = _load_network(source, dtype, allowed, options)
+    return network, _load_tokenizer(source, allowed, options) if has_tokenizer else None
+
+
+def _load_network(
+    source: str, dtype: str | torch.dtype | None, allowed: frozenset[str], options: dict[str, Any]
+) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    try:
+        network, info = AutoModelForCausalLM.from_pretrained(
+            source,
+            dtype="auto" if dtype is None else _dtype(dtype),
+            trust_remote_code="remote-code" in allowed,
+            use_safetensors=None if "pickle" in allowed or "gguf_file" in options else True,
+            output_loading_info=True,
+            **options,
+        )
+    except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
+        raise _explain_failure(source, error) from error
+    if missing := sorted(info["missing_keys"]):
+        raise ModelError(
+            f"{source} lacks {len(missing)} weights of {type(network).__name__}, among them {missing[0]}.",
+            "Give a complete checkpoint: what is missing would be random numbers.",
+        )
+    return network.eval()
+
+
+def _load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any]) -> Any | None:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(source, trust_remote_code="remote-code" in allowed, **options)
+    except OSError:
+        return None
+    except (ValueError, ImportError, KeyError) as error:
+        raise ModelError(
+            f"The tokenizer of {source} cannot be loaded: {_first_line(error)}.",
+            "Install what it needs, or pass one with whyword.load(..., tokenizer=...).",
+        ) from error
+
+
+def _require_weights(folder: Path, allowed: frozenset[str]) -> None:
+    """Refuse a folder that holds no model, or one that only a pickle loads."""
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder} has no config.json.", "Give a folder that save_pretrained wrote.")
+    if any(folder.glob("*.safetensors")):
+        return
+    pickles = sorted(path.name for path in folder.glob("*.bin"))
+    if not pickles:
+        raise ModelError(
+            f"{folder} has no weights (*.safetensors).", "Give a folder that save_pretrained wrote."
+        )
+    if "pickle" not in allowed:
+        raise ModelError(
+            f"{folder} has its weights in a pickle ({pickles[0]}), which can run any code when it is loaded.",
+            "If you trust it, pass whyword.load(..., allow='pickle'); better, save it as safetensors.",
+        )
+
+
+def _require_hub_name(source: str) -> None:
+    """Tell a path that does not exist from a name on the hub."""
+    if source.count("/") > 1 or source.startswith((".", "/", "~")) or "\\" in source:
+        raise ModelError(
+            f"There is no folder {source}.",
+            "Give a folder with config.json and weights, or a name on the hub.",
+        )
+
+
+def _explain_failure(source: str, error: Exception) -> ModelError:
+    """Say in two lines why transformers could not load a model."""
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+    )
+
+    causes = list(_causes(error))
+    text = "\n".join(str(cause) for cause in causes)
+    if any(isinstance(cause, GatedRepoError) for cause in causes):
+        return ModelError(
+            f"{source} is gated on the hub.", "Ask for access on its page and log in with `hf auth login`."
+        )
+    if any(isinstance(cause, RepositoryNotFoundError | HFValidationError) for cause in causes):
+        return ModelError(
+            f"The hub has no model {source!r}, and there is no such folder.",
+            "Check the name, or give a local folder.",
+        )
+    if "trust_remote_code" in text:
+        return ModelError(
+            f"{source} needs code of its own to be run.",
+            "If you trust it, pass whyword.load(..., allow='remote-code').",
+        )
+    unreachable = (LocalEntryNotFoundError, OfflineModeIsEnabled, ConnectionError)
+    if any(isinstance(cause, unreachable) for cause in causes) or "couldn't connect" in text:
+        return ModelError(
+            f"{source!r} is not in the local cache, and the hub cannot be reached.",
+            "Go online (and unset HF_HUB_OFFLINE) to fetch it once, or give a local folder.",
+        )
+    if "safetensors" in text:
+        return ModelError(
+            f"{source} has no safetensors weights.",
+            "If you trust its pickle, which can run any code, pass whyword.load(..., allow='pickle').",
+        )
+    if "does not recognize this architecture" in text or "Unrecognized configuration class" in text:
+        return ModelError(
+            f"{source} is not a language model that this version of transformers knows: {_first_line(error)}",
+            f"Catalogued model types: {catalogued()}.",
+        )
+    return ModelError(
+        f"{source} cannot be loaded: {_first_line(error)}", "See the error above for the cause."
+    )
+
+
+def _causes(error: BaseException | None) -> Any:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _require_network(source: Any) -> Any:
+    from transformers import PreTrainedModel
+
+    if not isinstance(source, PreTrainedModel):
+        raise ModelError(
+            f"A model cannot be loaded from a {type(source).__name__}.",
+            "Give a hub name, a folder, a .gguf file or a transformers model.",
+        )
+    return source
+
+
+def _allowed(allow: str | Collection[str]) -> frozenset[str]:
+    allowed = frozenset([allow] if isinstance(allow, str) else allow)
+    if unknown := sorted(allowed - set(ALLOWABLE)):
+        raise ModelError(f"allow names {unknown[0]!r}.", f"What can be allowed: {', '.join(ALLOWABLE)}.")
+    return allowed
+
+
+def _dtype(dtype: str | torch.dtype) -> torch.dtype:
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if found not in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        raise ModelError(f"dtype is {dtype!r}.", "Types: float64, float32, float16, bfloat16.")
+    return found
+
+
+def _special_ids(tokenizer: Any | None) -> frozenset[int]:
+    if tokenizer is None:
+        return frozenset()
+    added = tokenizer.added_tokens_decoder
+    return frozenset(tokenizer.all_special_ids) | {id_ for id_, token in added.items() if token.special}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

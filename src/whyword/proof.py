@@ -1,0 +1,31 @@
+"""When are two numbers the same? Tolerances by type, and the error that says where they are not."""
+
+import torch
+from torch import Tensor
+
+from .errors import ProofError
+
+__all__ = ["require_close", "tolerance_of"]
+
+_TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 2e-2}
+
+
+def tolerance_of(dtype: torch.dtype) -> float:
+    """Give the error that is allowed for weights of a type, relative to the sum of what was added up."""
+    return _TOLERANCES[dtype]
+
+
+def require_close(
+    what: str, where: str, *, found: Tensor, expected: Tensor, scale: Tensor, tolerance: float
+) -> float:
+    """Compare two results of one sum; give the error relative to `scale`, or raise with both numbers."""
+    errors = (found - expected).abs() / scale.clamp(min=torch.finfo(found.dtype).tiny)
+    worst = int(errors.argmax())
+    error = float(errors.flatten()[worst])
+    if not error <= tolerance:
+        raise ProofError(
+            f"{where}: {what} give {float(found.flatten()[worst]):.6g}, the model's own number is "
+            f"{float(expected.flatten()[worst]):.6g} (relative error {error:.1e}, allowed {tolerance:.0e}).",
+            "The description of the model does not fit it, so nothing is shown: correct its entry.",
+        )
+    return error

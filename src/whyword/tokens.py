@@ -1,0 +1,126 @@
+"""Tokens: ids with the text they stand for, by character offsets.
+
+Words are found in the text and tokens are matched to them by where they start and end, never by the marker
+characters of a tokenizer. Whitespace at the edge of a token belongs to no word.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Token", "Tokens", "join_word", "spell"]
+
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Scripts written without spaces between words: Thai, Lao, Burmese, Khmer, Kana, Han."""
+_OPENING = "([{“‘«/"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['’\-][^\W{_UNSPACED}]+)*|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of a prompt."""
+
+    id: int
+    text: str
+    """The text it stands for, with the spaces that belong to it; the token's name for a special token."""
+    start: int
+    """Where its text starts in the prompt, leading spaces left out."""
+    end: int
+    """Where its text ends."""
+    word: int
+    """Index of the word it is part of."""
+    special: bool
+    """Whether it marks structure instead of text: BOS, chat markers."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A prompt as the model reads it."""
+
+    text: str
+    records: tuple[Token, ...]
+
+    @property
+    def ids(self) -> list[int]:
+        """The token ids."""
+        return [token.id for token in self.records]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Token]:
+        return iter(self.records)
+
+    def __getitem__(self, index: int) -> Token:
+        return self.records[index]
+
+    def first(self, count: int) -> "Tokens":
+        """Give the first tokens of a prompt, with its whole text: offsets stay what they are."""
+        return Tokens(self.text, self.records[:count])
+
+    def last(self, count: int) -> "Tokens":
+        """Give the last tokens of a prompt, words counted anew."""
+        kept = self.records[len(self) - count :]
+        names = [token.text if token.special else None for token in kept]
+        return spell(self.text, [t.id for t in kept], [(t.start, t.end) for t in kept], names)
+
+    def words(self) -> list[str]:
+        """Give the text of every word that has a token."""
+        texts: list[str] = []
+        for index in dict.fromkeys(token.word for token in self.records):
+            own = [token for token in self.records if token.word == index]
+            start, end = own[0].start, max(token.end for token in own)
+            texts.append(own[0].text if own[0].special else self.text[start:end])
+        return texts
+
+
+def spell(
+    text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]], special: Sequence[str | None]
+) -> Tokens:
+    """Make tokens from ids and the spans of text they stand for.
+
+    `special` gives the name of each special token and None for the others.
+    """
+    words = [match.span() for match in _WORD.finditer(text)]
+    records: list[Token] = []
+    word, last, reached = -1, None, 0
+    for id_, (start, end), name in zip(ids, spans, special, strict=True):
+        trimmed = _trim(text, start, end)
+        found = None if name is not None else _word_at(words, *trimmed)
+        if found is None or found != last:
+            word += 1
+        last = found
+        begin = reached if text[reached:start].isspace() else start
+        records.append(
+            Token(id_, text[begin:end] if name is None else name, *trimmed, word, name is not None)
+        )
+        reached = max(reached, end)
+    return Tokens(text, tuple(records))
+
+
+def join_word(text: str, word: str) -> str:
+    """Give a word as it is written after a text: with a space before it, unless none belongs there.
+
+    " has" and "has" mean the same; punctuation and scripts without spaces follow directly.
+    """
+    bare = word.lstrip(" ")
+    if not bare or not text or text[-1].isspace() or text[-1] in _OPENING:
+        return bare
+    if word != bare:
+        return " " + bare
+    return " " + bare if bare[0].isalnum() and not re.match(f"[{_UNSPACED}]", bare) else bare
+
+
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """Leave spaces at the edges out, unless there is nothing else."""
+    piece = text[start:end]
+    if not piece.strip():
+        return start, end
+    return start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
+
+
+def _word_at(words: Sequence[tuple[int, int]], start: int, end: int) -> int | None:
+    """Find the first word that a span has a character of."""
+    index = bisect_right(words, start, key=lambda word: word[1])
+    return index if index < len(words) and words[index][0] < end else None

@@ -1,0 +1,40 @@
+"""Keep a float64 model in float64.
+
+Modelling files take norms and softmax in float32 whatever the weights are. That rounding is no linear map,
+so the sum of updates would miss the logit by 1e-8 where float64 promises 1e-15.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+__all__ = ["keep_precision"]
+
+
+def keep_precision(dtype: torch.dtype) -> AbstractContextManager[Any]:
+    """Give a context in which float64 tensors are not rounded to float32."""
+    return _KeepDouble() if dtype == torch.float64 else nullcontext()
+
+
+class _KeepDouble(TorchFunctionMode):
+    """Skip conversions of float64 tensors to float32."""
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if args and isinstance(args[0], Tensor) and args[0].dtype == torch.float64:
+            if function is Tensor.float:
+                return args[0]
+            args = tuple(torch.float64 if argument is torch.float32 else argument for argument in args)
+            if kwargs.get("dtype") is torch.float32:
+                kwargs["dtype"] = torch.float64
+        return function(*args, **kwargs)

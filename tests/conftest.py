@@ -1,0 +1,48 @@
+"""Shapes are checked at run time in tests, and only here."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from jaxtyping import install_import_hook
+
+install_import_hook("whyword", "beartype.beartype").__enter__()
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+import whyword
+
+from families import FAMILIES, build
+
+settings.register_profile("default", deadline=None, max_examples=25)
+settings.load_profile("default")
+torch.set_num_threads(2)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with reference models and data that the repository does not hold."""
+    folder = Path(os.environ.get("WHYWORD_SHARED", Path(__file__).parents[2] / "shared"))
+    if not folder.is_dir():
+        pytest.skip(f"no reference data at {folder} (set WHYWORD_SHARED)")
+    return folder
+
+
+@pytest.fixture(scope="session", params=sorted(FAMILIES))
+def family(request: pytest.FixtureRequest) -> whyword.Model:
+    """A tiny float64 model of every catalogued family, all parameters randomised."""
+    return whyword.load(build(request.param, torch.float64))
+
+
+@pytest.fixture(scope="session")
+def llama() -> whyword.Model:
+    return whyword.load(build("llama", torch.float64))
+
+
+@pytest.fixture(scope="session")
+def gpt2() -> whyword.Model:
+    return whyword.load(build("gpt2", torch.float64))

@@ -1,0 +1,65 @@
+"""Agreement with what the code published with the paper computes (it adds 1e-6 in its distances: 1e-3)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import whyword
+
+MODELS = ("gpt2", "opt", "bloom")
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def golden(request: pytest.FixtureRequest, shared: Path) -> tuple[whyword.Model, list[dict[str, Any]]]:
+    folder = shared / "golden" / request.param
+    return whyword.load(folder), json.loads((folder / "expected.json").read_text())["cases"]
+
+
+def close(found: Any, expected: Any) -> None:
+    expected = torch.as_tensor(expected, dtype=torch.float64)
+    found = torch.as_tensor(found, dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+
+
+def test_ledger_entries(golden: tuple[whyword.Model, list[dict[str, Any]]]) -> None:
+    model, cases = golden
+    for case in cases:
+        for which, token in enumerate((case["target"], case["foil"])):
+            e = whyword.explain(model, case["input_ids"], target=token)
+            close(e.ledger.logit, case[("logit_target", "logit_foil")[which]])
+            close(e.ledger.embedding, case["embedding_logit"][which])
+            close(e.ledger.norm_bias, case["final_norm_bias_logit"][which])
+            close(e.ledger.attention_bias, torch.tensor(case["attention_output_bias_logit"])[:, which])
+            close(e.ledger.mlp, torch.tensor(case["mlp_logit"])[:, which])
+
+
+def test_updates_by_block_and_head(golden: tuple[whyword.Model, list[dict[str, Any]]]) -> None:
+    model, cases = golden
+    for case in cases:
+        for which, token in enumerate((case["target"], case["foil"])):
+            e = whyword.explain(model, case["input_ids"], target=token, method="logit")
+            close(e.by_block, case["logit_by_layer"][which])
+            close(e.by_head, torch.tensor(case["head_logit_last_position"])[:, :, which])
+
+
+def test_mixing_and_alti_logit(golden: tuple[whyword.Model, list[dict[str, Any]]]) -> None:
+    model, cases = golden
+    for case in cases:
+        close(whyword.mixing(model, case["input_ids"]), case["alti_rollout"])
+        for which, token in enumerate((case["target"], case["foil"])):
+            e = whyword.explain(model, case["input_ids"], target=token, method="alti-logit")
+            close(e.by_block, case["alti_logit_by_layer"][which])
+
+
+def test_a_folder_without_tokenizer_takes_ids(golden: tuple[whyword.Model, list[dict[str, Any]]]) -> None:
+    model, cases = golden
+    assert model.tokenizer is None
+    e = whyword.explain(model, cases[1]["input_ids"], target=cases[1]["target"], foil=cases[1]["foil"])
+    assert e.tokens.words() == [str(id_) for id_ in cases[1]["input_ids"]]
+    close(
+        e.by_block,
+        torch.tensor(cases[1]["alti_logit_by_layer"])[0] - torch.tensor(cases[1]["alti_logit_by_layer"])[1],
+    )

@@ -1,0 +1,144 @@
+"""What must hold for every family, in float64, with all parameters randomised."""
+
+import pytest
+import torch
+
+import whyword
+from whyword.ledger import Target, settle
+from whyword.trace.record import record, run
+
+from families import FAMILIES, build, prompt_of
+
+LENGTHS = (1, 2, 7, 60)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_ledger_is_the_logit_at_every_position(family: whyword.Model, length: int) -> None:
+    ids = prompt_of(length)
+    trace = record(family, ids, range(length))
+    for ledger in settle(family, trace, [Target(5)] * length):
+        assert ledger.error <= 1e-9
+    for ledger in settle(family, trace, [Target(5, (9, 11))] * length):
+        assert ledger.error <= 1e-9
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize(
+    ("dtype", "bound"), [(torch.float32, 1e-4), (torch.float16, 4e-3), (torch.bfloat16, 2e-2)]
+)
+def test_ledger_in_lower_precision(name: str, dtype: torch.dtype, bound: float) -> None:
+    model = whyword.load(build(name, dtype))
+    for length in LENGTHS:
+        explanation = whyword.explain(model, prompt_of(length), target=5, foil=9)
+        assert explanation.ledger.error <= bound
+        assert explanation.scores.dtype == torch.float32
+
+
+def test_recorded_logits_are_those_of_an_untouched_run(family: whyword.Model) -> None:
+    ids = prompt_of(23)
+    trace = record(family, ids, range(23), mixed_blocks=3)
+    # Modelling files round norms and softmax to float32 even in a float64 model; a recorded run does not.
+    torch.testing.assert_close(trace.logits, run(family, ids), rtol=1e-5, atol=1e-5)
+
+
+def test_entries_are_what_their_names_say(family: whyword.Model) -> None:
+    explanation = whyword.explain(family, prompt_of(9), target=5, foil=9)
+    ledger = explanation.ledger
+    entries = ledger.attention.sum() + ledger.attention_bias.sum() + ledger.mlp.sum()
+    total = float(entries) + ledger.embedding + ledger.norm_bias + ledger.unembedding_bias
+    assert total == pytest.approx(ledger.total, rel=1e-12)
+    assert explanation.target.logit - explanation.foil.logit == pytest.approx(ledger.logit, rel=1e-9)
+    torch.testing.assert_close(ledger.by_head.sum((1, 2)), ledger.attention)
+
+
+@pytest.mark.parametrize("method", ["logit", "alti-logit"])
+def test_tracking_moves_updates_and_loses_none(family: whyword.Model, method: str) -> None:
+    explanation = whyword.explain(family, prompt_of(19), target=5, foil=9, method=method)
+    torch.testing.assert_close(explanation.by_block.sum(1), explanation.by_head.sum((1, 2)))
+    torch.testing.assert_close(explanation.by_block.sum(0), explanation.scores)
+
+
+@pytest.mark.parametrize("method", ["logit", "alti-logit"])
+def test_contrast_is_antisymmetric_and_linear(family: whyword.Model, method: str) -> None:
+    def scores(target: int, foil: int | None = None) -> torch.Tensor:
+        return whyword.explain(family, prompt_of(11), target=target, foil=foil, method=method).by_block
+
+    torch.testing.assert_close(scores(5, 9), -scores(9, 5))
+    torch.testing.assert_close(scores(5, 9), scores(5) - scores(9), rtol=1e-5, atol=1e-5)
+
+
+def test_several_foils_are_the_mean_of_their_directions(family: whyword.Model) -> None:
+    def scores(foil: int | list[int]) -> torch.Tensor:
+        return whyword.explain(family, prompt_of(11), target=5, foil=foil).scores
+
+    torch.testing.assert_close(scores([9, 11]), (scores(9) + scores(11)) / 2)
+
+
+def test_rows_of_mixing_are_weights(family: whyword.Model) -> None:
+    mixing = whyword.mixing(family, prompt_of(19))
+    assert mixing.shape == (3, 19, 19)
+    assert (mixing >= 0).all()
+    torch.testing.assert_close(mixing.sum(-1), torch.ones(3, 19))
+    torch.testing.assert_close(mixing, mixing.tril())
+
+
+def test_a_single_token_is_its_own_mix(family: whyword.Model) -> None:
+    torch.testing.assert_close(whyword.mixing(family, [7]), torch.ones(3, 1, 1))
+    explanation = whyword.explain(family, [7], target=5, foil=9)
+    torch.testing.assert_close(explanation.by_block, explanation.by_head.sum(1))
+
+
+@pytest.mark.parametrize("method", ["logit", "alti-logit"])
+def test_a_continuation_is_its_tokens_one_by_one(family: whyword.Model, method: str) -> None:
+    prompt, continuation = prompt_of(6), prompt_of(4, seed=1)
+    together = whyword.explain_continuation(family, prompt, continuation, method=method)
+    assert [e.target.id for e in together] == continuation
+    for count, explanation in enumerate(together):
+        alone = whyword.explain(
+            family, prompt + continuation[:count], target=continuation[count], method=method
+        )
+        torch.testing.assert_close(explanation.by_block, alone.by_block, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(explanation.by_head, alone.by_head, rtol=1e-5, atol=1e-5)
+        assert explanation.ledger.logit == pytest.approx(alone.ledger.logit, rel=1e-9)
+    whole = together.sum()
+    assert whole.ledger.logit == pytest.approx(sum(e.ledger.logit for e in together))
+    assert len(whole.scores) == len(whole.tokens) == 9
+    assert float(whole.scores.sum()) == pytest.approx(sum(float(e.scores.sum()) for e in together), rel=1e-4)
+
+
+def test_nothing_is_left_on_the_model(family: whyword.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = family.network.config._attn_implementation
+    whyword.explain(family, prompt_of(5), target=5)
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("in the middle of a run")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(family.blocks[1], "forward", fail)
+        with pytest.raises(RuntimeError, match="in the middle"):
+            whyword.explain(family, prompt_of(5), target=5)
+    for module in family.network.modules():
+        assert not module._forward_hooks
+        assert not module._forward_pre_hooks
+    assert family.network.config._attn_implementation == own
+    assert whyword.explain(family, prompt_of(5), target=5).ledger.error <= 1e-9
+
+
+def test_a_training_model_is_explained_without_dropout_and_stays_training() -> None:
+    network = build("gpt2", torch.float64)
+    expected = whyword.explain(whyword.load(network), prompt_of(8), target=5)
+    network.train()
+    explanation = whyword.explain(whyword.load(network), prompt_of(8), target=5)
+    assert network.training
+    assert network.transformer.h[0].attn.training
+    torch.testing.assert_close(explanation.scores, expected.scores)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_whatever_attention_the_model_runs_with(attention: str) -> None:
+    network = build("mistral", torch.float64)
+    expected = whyword.explain(whyword.load(network), prompt_of(17), target=5)
+    network.set_attn_implementation(attention)
+    explanation = whyword.explain(whyword.load(network), prompt_of(17), target=5)
+    assert network.config._attn_implementation == attention
+    torch.testing.assert_close(explanation.by_head, expected.by_head)
