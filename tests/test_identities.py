@@ -5,7 +5,7 @@ import torch
 
 import whyword
 from whyword.ledger import Target, settle
-from whyword.trace.record import record, run
+from whyword.trace.recorder import record, run
 
 from families import FAMILIES, build, prompt_of
 

@@ -1,6 +1,6 @@
 """How much of position i's stream comes from position j in one block [eq. 10; ALTI, Ferrando et al. 2022].
 
-    T_ij = Σ_h A[h,i,j] · P[j,h]   (+ x_i when j = i)         P[j,h] = v[h,j] W_O[h]
+    T_ij = Σ_h A[h,i,j] · P[h,j]   (+ x_i when j = i)         P[h,j] = v[h,j] W_O[h]
     C_ij ∝ max(0, ‖y_i‖₁ − ‖y_i − T_ij‖₁)                     rows sum to 1
 
 Nothing of size positions × positions × width is built: parts are made in tiles that stay in the cache, a
@@ -8,76 +8,90 @@ batched matmul each, and reduced to one number per pair at once. Attention weigh
 rows, so that heads × positions × positions is never held either.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["contribute"]
+__all__ = ["Workspace", "contribute"]
 
-ROWS = 256
+ROWS = 128
 """Rows whose attention weights are held at once."""
-TILE = 32
-"""Rows and sources of one tile: 32 × 32 × 768 float32 is 3 MB. 16 and 64 were measured and are slower."""
+SOURCES = 16
+"""Sources that are measured against these rows at once: 128 × 16 × 768 float32 is 6 MB. Tiles of 8 × 128 to
+64 × 64 were measured, with hot and with cold caches: all within 10 %, smaller ones slower."""
+
+
+class Workspace:
+    """Memory that is used again from block to block: fresh pages cost as much as the sums in them."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Tensor] = {}
+
+    def take(self, name: str, shape: Sequence[int], like: Tensor) -> Tensor:
+        """Give a tensor of some shape, with whatever it held before."""
+        size, buffer = prod(shape), self._buffers.get(name, like.new_empty(0))
+        if buffer.numel() < size or buffer.dtype != like.dtype or buffer.device != like.device:
+            buffer = self._buffers[name] = like.new_empty(size)
+        return buffer[:size].view(*shape)
 
 
 def contribute(
     weigh: Callable[[slice], Float[Tensor, "head row source"]],
-    projected: Float[Tensor, "source head model"],
+    projected: Float[Tensor, "head source model"],
     residual: Float[Tensor, "position model"],
     whole: Float[Tensor, "position model"],
+    workspace: Workspace,
 ) -> Float[Tensor, "position source"]:
     """Give the contributions C of one self-attention sub-layer.
 
     `weigh(rows)` gives attention weights of some rows over the sources up to the last of these rows;
     `projected` is P, `residual` the stream x that enters, `whole` the stream y after attention.
     """
-    positions = whole.shape[0]
-    contributions = whole.new_zeros(positions, positions)
-    for rows in _slices(0, positions, ROWS):
-        weights = weigh(rows)
-        sources = weights.shape[2]
-        closeness = whole[rows].abs().sum(-1, keepdim=True) - _measure(
-            weights, projected[:sources], whole[rows], rows
-        )
-        contributions[rows, :sources] = closeness
-        own = torch.arange(rows.start, rows.stop)
-        contributions[own, own] = _closeness_of_own(
-            weights, projected[rows], residual[rows], whole[rows], rows
-        )
-    return _normalise(contributions.clamp_(min=0).tril_())
+    positions, width = whole.shape
+    lengths = whole.abs().sum(-1, keepdim=True)
+    distances = lengths.repeat(1, positions)  # a source that is not seen is no part: its closeness is 0
+    buffer = workspace.take("tile", [SOURCES * ROWS * width], whole)
+    for chunk in _slices(positions, ROWS):
+        weights = weigh(chunk)
+        for sources in _slices(chunk.stop, SOURCES):
+            rows = slice(max(chunk.start, sources.start), chunk.stop)
+            own = weights[:, rows.start - chunk.start :, sources]
+            rest = _subtract(own, projected[:, sources], whole[rows], buffer)
+            _subtract_residual(rest, residual, rows, sources)
+            distances[rows, sources] = rest.abs_().sum(-1).T
+    return _normalise(distances.neg_().add_(lengths).clamp_(min=0).tril_())
 
 
-def _measure(
+def _subtract(
     weights: Float[Tensor, "head row source"],
-    projected: Float[Tensor, "source head model"],
+    projected: Float[Tensor, "head source model"],
     whole: Float[Tensor, "row model"],
-    rows: slice,
-) -> Float[Tensor, "row source"]:
-    """Give ‖y_i − Σ_h A[h,i,j] P[j,h]‖₁ for all pairs with j ≤ i, in tiles."""
-    distances = whole.new_zeros(weights.shape[1], weights.shape[2])
-    pairs = rearrange(weights, "head row source -> source row head").contiguous()
-    for tile in _slices(0, weights.shape[1], TILE):
-        last = min(rows.start + tile.stop, weights.shape[2])
-        for sources in _slices(0, last, TILE):
-            parts = torch.bmm(pairs[sources, tile], projected[sources])  # source row model
-            distances[tile, sources] = parts.sub_(whole[tile]).abs_().sum(-1).T
-    return distances
+    buffer: Float[Tensor, "size"],
+) -> Float[Tensor, "source row model"]:
+    """Give y_i − Σ_h A[h,i,j] P[h,j] for one tile of pairs, in the buffer.
+
+    The layouts are what the matmul likes best: weights as [source, head, row], parts from P as it lies.
+    """
+    _, rows, sources = weights.shape
+    pairs = weights.permute(2, 0, 1).contiguous().transpose(1, 2)
+    rest = buffer[: sources * rows * whole.shape[1]].view(sources, rows, -1)
+    return torch.baddbmm(whole.expand_as(rest), pairs, projected.transpose(0, 1), alpha=-1, out=rest)
 
 
-def _closeness_of_own(
-    weights: Float[Tensor, "head row source"],
-    projected: Float[Tensor, "row head model"],
-    residual: Float[Tensor, "row model"],
-    whole: Float[Tensor, "row model"],
+def _subtract_residual(
+    rest: Float[Tensor, "source row model"],
+    residual: Float[Tensor, "position model"],
     rows: slice,
-) -> Float[Tensor, "row"]:
-    """Give ‖y_i‖₁ − ‖y_i − T_ii‖₁: the part a position gets from itself holds the residual."""
-    diagonal = weights.diagonal(offset=rows.start, dim1=1, dim2=2)  # head row
-    part = residual + torch.einsum("hr,rhm->rm", diagonal, projected)
-    return whole.abs().sum(-1) - (whole - part).abs().sum(-1)
+    sources: slice,
+) -> None:
+    """Subtract x_i where the source is the row itself: the residual is part of what it gives itself."""
+    first, last = max(rows.start, sources.start), min(rows.stop, sources.stop)
+    if first < last:
+        own = rest[first - sources.start : last - sources.start, first - rows.start : last - rows.start]
+        own.diagonal().sub_(residual[first:last].T)
 
 
 def _normalise(closeness: Float[Tensor, "position source"]) -> Float[Tensor, "position source"]:
@@ -87,6 +101,6 @@ def _normalise(closeness: Float[Tensor, "position source"]) -> Float[Tensor, "po
     return torch.where(total > 0, closeness / total.where(total > 0, torch.ones_like(total)), identity)
 
 
-def _slices(start: int, stop: int, step: int) -> Iterator[slice]:
-    for first in range(start, stop, step):
-        yield slice(first, min(stop, first + step))
+def _slices(stop: int, step: int) -> Iterator[slice]:
+    for start in range(0, stop, step):
+        yield slice(start, min(stop, start + step))

@@ -13,7 +13,7 @@ from .models.catalogue import GENERAL, catalogued
 from .models.model import Model
 from .models.open import open_model
 from .proof import require_close, tolerance_of
-from .trace.record import record, run
+from .trace.recorder import record, run
 
 __all__ = ["load", "prove"]
 

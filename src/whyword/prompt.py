@@ -23,6 +23,8 @@ Prompt = str | Sequence[int] | Tensor | Sequence[Mapping[str, str]] | Tokens
 """Text, token ids, chat turns (role and content), or tokens."""
 
 _HALF_CHARACTER = "\ufffd"
+_CONTEXT = 8
+"""Tokens that are decoded with one to see what text it adds."""
 
 
 def tokenize(model: Model, text: str, bos: bool | None = None) -> Tokens:
@@ -74,20 +76,22 @@ def continue_prompt(model: Model, prompt: Tokens, text: str) -> list[int]:
 
 def extend_prompt(model: Model, prompt: Tokens, ids: Sequence[int]) -> Tokens:
     """Append tokens to a prompt, with the text each of them adds."""
-    text = prompt.text
+    every, text = [*prompt.ids, *ids], prompt.text
     spans = [(token.start, token.end) for token in prompt]
     names = [token.text if token.special else None for token in prompt]
-    for count, id_ in enumerate(ids):
-        piece = _added_text(model, [*prompt.ids[-8:], *ids[:count]], id_)
+    for index in range(len(prompt), len(every)):
+        piece = _added_text(model, every[max(0, index - _CONTEXT) : index], every[index])
         spans.append((len(text), len(text) + len(piece)))
         text += piece
-        names.append(piece if id_ in model.special_ids else None)
-    return spell(text, [*prompt.ids, *ids], spans, names)
+        names.append(piece if every[index] in model.special_ids else None)
+    return spell(text, every, spans, names)
 
 
 def token_text(model: Model, id_: int, before: Tokens) -> str:
     """Give the text that one token adds after a prompt; its number for a model without tokenizer."""
-    return _added_text(model, before.ids[-8:], id_).removeprefix(" " if model.tokenizer is None else "")
+    return _added_text(model, before.ids[-_CONTEXT:], id_).removeprefix(
+        " " if model.tokenizer is None else ""
+    )
 
 
 def require_token(model: Model, id_: int) -> int:
@@ -115,7 +119,9 @@ def _tokens_of(model: Model, prompt: Prompt) -> Tokens:
     if items and all(isinstance(item, Mapping) for item in items):
         return _render_chat(model, items)
     if all(isinstance(item, int) and not isinstance(item, bool) for item in items):
-        return _read_ids(model, [require_token(model, id_) for id_ in items])
+        for id_ in {min(items), max(items)} if items else ():
+            require_token(model, id_)
+        return _read_ids(model, items)
     raise InputError(
         f"A prompt cannot be a list of {type(items[0]).__name__}.",
         "Give text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",

@@ -20,9 +20,9 @@ def require_close(
 ) -> float:
     """Compare two results of one sum; give the error relative to `scale`, or raise with both numbers."""
     errors = (found - expected).abs() / scale.clamp(min=torch.finfo(found.dtype).tiny)
-    worst = int(errors.argmax())
-    error = float(errors.flatten()[worst])
-    if not error <= tolerance:
+    error = float(errors.max())
+    if not error <= tolerance:  # so that NaN fails
+        worst = int(errors.nan_to_num(nan=torch.inf).argmax())
         raise ProofError(
             f"{where}: {what} give {float(found.flatten()[worst]):.6g}, the model's own number is "
             f"{float(expected.flatten()[worst]):.6g} (relative error {error:.1e}, allowed {tolerance:.0e}).",

@@ -1,6 +1,6 @@
 """Settle: turn a trace and a direction into exact updates that add up to the logit, and prove it."""
 
 from .direction import Target
-from .settle import Ledger, settle
+from .ledger import Ledger, settle
 
 __all__ = ["Ledger", "Target", "settle"]

@@ -5,9 +5,10 @@ block:      stream in + all that was written      =  stream out
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
-from einops import einsum, rearrange
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -29,15 +30,17 @@ class Part:
 
     def pull_back(
         self, direction: Float[Tensor, "position model"]
-    ) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position model"], Float[Tensor, "position"]]:
+    ) -> tuple[
+        Float[Tensor, "position model"], Float[Tensor, "position model"], Float[Tensor, "position"] | float
+    ]:
         """Pull a direction of the stream above the sub-layer back through its norms.
 
         Gives the direction of the stream below, that of what the sub-layer writes, and what the norms'
-        biases add.
+        biases add (0 where there are none).
         """
-        bias = direction.new_zeros(direction.shape[0])
+        bias: Tensor | float = 0.0
         if self.norm_sum is not None:
-            bias = bias + self.norm_sum.project_bias(direction)
+            bias = self.norm_sum.project_bias(direction)
             direction = self.norm_sum.pull_back(direction)
         if self.norm_after is None:
             return direction, direction, bias
@@ -56,31 +59,20 @@ class AttentionPart(Part):
 
     def update(self, direction: Float[Tensor, "position model"]) -> Float[Tensor, "position head source"]:
         """Give A[h,t,j] · (v[h,j] · (W_O[h] u)): what each source adds through each head [eq. 6, 8]."""
-        groups = self.trace.value.shape[0]
-        read = einsum(self.weight, direction, "head dim model, position model -> position head dim")
-        read = rearrange(read, "position (group shared) dim -> position group shared dim", group=groups)
-        worth = einsum(
-            self.trace.value,
-            read,
-            "group source dim, position group shared dim -> position group shared source",
-        )
-        return self.trace.weights * rearrange(
-            worth, "position group shared source -> position (group shared) source"
-        )
+        read = direction @ rearrange(self.weight, "head dim model -> model (head dim)")
+        read = rearrange(read, "position (head dim) -> head dim position", head=self.weight.shape[0])
+        worth = rearrange(self._value() @ read, "head source position -> position head source")
+        return self.trace.weights * worth
 
     def add_up(self) -> Float[Tensor, "position head model"]:
         """Give what each head wrote, all sources together."""
-        groups = self.trace.value.shape[0]
-        weights = rearrange(
-            self.trace.weights, "position (group shared) source -> position group shared source", group=groups
-        )
-        contexts = einsum(
-            weights,
-            self.trace.value,
-            "position group shared source, group source dim -> position group shared dim",
-        )
-        contexts = rearrange(contexts, "position group shared dim -> position (group shared) dim")
-        return einsum(contexts, self.weight, "position head dim, head dim model -> position head model")
+        weights = rearrange(self.trace.weights, "position head source -> head position source")
+        return rearrange(weights @ self._value() @ self.weight, "head position model -> position head model")
+
+    def _value(self) -> Float[Tensor, "head source dim"]:
+        """Give every head its value vectors, also where a group of heads shares them."""
+        shared = self.weight.shape[0] // self.trace.value.shape[0]
+        return self.trace.value.repeat_interleave(shared, dim=0) if shared > 1 else self.trace.value
 
 
 @dataclass(frozen=True)
@@ -153,4 +145,4 @@ def _prove_attention(part: AttentionPart, where: str, tolerance: float) -> None:
 
 
 def _length(vectors: Float[Tensor, "*row model"]) -> Float[Tensor, "*row 1"]:
-    return vectors.pow(2).sum(-1, keepdim=True).sqrt()
+    return cast(Tensor, torch.linalg.vector_norm(vectors, dim=-1, keepdim=True))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import torch
@@ -26,7 +27,10 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network with its tokenizer and the description by which it is explained."""
+    """A network with its tokenizer and the description by which it is explained.
+
+    Parts are looked up once: load a network anew after changing its type or its modules.
+    """
 
     network: Any
     """The Hugging Face model. Nothing is stored on it."""
@@ -43,12 +47,12 @@ class Model:
         """The config of the text decoder."""
         return self.network.config.get_text_config()
 
-    @property
+    @cached_property
     def dtype(self) -> torch.dtype:
         """The type of the weights."""
-        return cast(torch.dtype, self.network.dtype)
+        return self.unembedding_rows.dtype
 
-    @property
+    @cached_property
     def compute_dtype(self) -> torch.dtype:
         """The type updates are computed in: float32, or float64 for a float64 model."""
         return torch.promote_types(self.dtype, torch.float32)
@@ -58,17 +62,22 @@ class Model:
         """Where the token ids go."""
         return cast(torch.device, self.network.get_input_embeddings().weight.device)
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[nn.Module, ...]:
         """The decoder's blocks."""
         return blocks_of(self.decoder, self.architecture.decoder)
 
-    @property
+    @cached_property
     def decoder(self) -> nn.Module:
         """The module that holds the decoder's blocks."""
         return stack_module(self.network)
 
-    @property
+    @cached_property
+    def modules(self) -> tuple[nn.Module, ...]:
+        """All modules of the network."""
+        return tuple(self.network.modules())
+
+    @cached_property
     def unembedding(self) -> nn.Module:
         """The module that turns the last state of the stream into logits."""
         return cast(nn.Module, self.network.get_output_embeddings())

@@ -4,7 +4,7 @@ transformers lets an attention function be registered. Ours calls the very funct
 called, so that the recorded run *is* the model's run, and keeps references to the queries, keys and values
 it was called with. Weights are then computed with the modelling file's own eager function, only for the rows
 that are needed. They are never taken on trust: what they give with the values is compared with what the
-model's attention gave (`prove_weights` in record.py).
+model's attention gave (`prove_weights` in recorder.py).
 
 The mask must be registered beside the function: for an attention it has no mask for, transformers passes
 none, the model silently attends to the future, and every sum still adds up.
@@ -52,31 +52,32 @@ class AttentionCall:
         """The value vectors."""
         return self.values[0]
 
-    def weigh(self, rows: slice | Int[Tensor, "row"]) -> Float[Tensor, "head row source"]:
-        """Compute the weights of some rows with the modelling file's eager function."""
+    def weigh(self, rows: slice | Int[Tensor, "row"], sources: int) -> Float[Tensor, "head row source"]:
+        """Compute the weights of some rows over the first sources, by the modelling file's eager function."""
         dtype = torch.promote_types(self.query.dtype, torch.float32)
         _, weights = _eager_function(self.module)(
             self.module,
             self.query[:, :, rows].to(dtype),
-            self.key.to(dtype),
-            self.values[..., :1].to(dtype),  # the output is not used: one column keeps it cheap
-            self._mask_of(rows, dtype),
+            self.key[:, :, :sources].to(dtype),
+            self.values[:, :, :sources, :1].to(dtype),  # the output is not used: one column keeps it cheap
+            self._mask_of(rows, sources, dtype),
             **self.options,
         )
         return cast(Tensor, weights)[0]
 
     def _mask_of(
-        self, rows: slice | Int[Tensor, "row"], dtype: torch.dtype
+        self, rows: slice | Int[Tensor, "row"], sources: int, dtype: torch.dtype
     ) -> Float[Tensor, "1 one row source"] | None:
         """Give the additive mask of some rows, whatever form the model's attention takes its mask in."""
         if self.mask is None:
             if not self._is_causal():
                 return None
-            sources = torch.arange(self.key.shape[2], device=self.key.device)
             positions = torch.arange(self.query.shape[2], device=self.key.device)[rows]
-            allowed = (sources <= positions[:, None])[None, None]
+            if int(positions.min()) >= sources - 1:
+                return None
+            allowed = (torch.arange(sources, device=self.key.device) <= positions[:, None])[None, None]
         else:
-            allowed = self.mask[:, :, rows, : self.key.shape[2]]
+            allowed = self.mask[:, :, rows, :sources]
         if allowed.dtype != torch.bool:
             return allowed.to(dtype)
         return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)
@@ -95,9 +96,9 @@ class ReturnedWeights:
     value: Float[Tensor, "value_head source dim"]
     weights: Float[Tensor, "head position source"]
 
-    def weigh(self, rows: slice | Int[Tensor, "row"]) -> Float[Tensor, "head row source"]:
-        """Pick the weights of some rows."""
-        return self.weights[:, rows]
+    def weigh(self, rows: slice | Int[Tensor, "row"], sources: int) -> Float[Tensor, "head row source"]:
+        """Pick the weights of some rows over the first sources."""
+        return self.weights[:, rows, :sources]
 
 
 Weigher = AttentionCall | ReturnedWeights

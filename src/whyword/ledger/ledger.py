@@ -59,7 +59,7 @@ def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledge
     for parts in reversed(blocks):
         for part in reversed(parts):
             direction, written, bias = part.pull_back(direction.to(part.trace.output.device))
-            entries.norm_bias = entries.norm_bias + bias.to(entries.norm_bias.device)
+            entries.norm_bias = entries.norm_bias.to(direction.device) + bias
             if isinstance(part, AttentionPart):
                 entries.by_head.insert(0, part.update(written))
                 entries.attention_bias.insert(0, written @ part.bias)

@@ -11,18 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from einops import einsum, rearrange
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..contributions import contribute
-from ..errors import ModelError
+from ..contributions import Workspace
+from ..errors import ModelError, ProofError
 from ..models.architecture import Attention, Stack, ValueLayout
-from ..models.model import Model, module_at, output_weight
-from ..norm import freeze
-from ..proof import require_close, tolerance_of
+from ..models.model import Model, module_at
 from .attention import AttentionCall, ReturnedWeights, Weigher, watch_attention
 from .precision import keep_precision
+from .reduction import Reduction
 from .types import AttentionTrace, BlockTrace, MlpTrace, StackTrace, Trace
 
 __all__ = ["record", "run"]
@@ -40,7 +39,11 @@ def record(model: Model, ids: Sequence[int], positions: Sequence[int], *, mixed_
         stack.enter_context(keep_precision(model.dtype))
         for handle in recorder.hooks():
             stack.callback(handle.remove)
-        logits = run(model, ids)
+        try:
+            logits = run(model, ids)
+        except ProofError:
+            _require_finite_weights(model)
+            raise
     trace = Trace(
         positions=tuple(positions),
         decoder=StackTrace(blocks=tuple(notes.trace() for notes in recorder.notes)),
@@ -54,17 +57,18 @@ def record(model: Model, ids: Sequence[int], positions: Sequence[int], *, mixed_
 @torch.no_grad()
 def run(model: Model, ids: Sequence[int]) -> Float[Tensor, "row vocab"]:
     """Run the network as it is, without dropout, and give its logits."""
-    with _evaluating(model.network):
+    with _evaluating(model):
         output = model.network(input_ids=torch.tensor([list(ids)], device=model.device), use_cache=False)
     logits: Tensor = output.logits
     return logits[0]
 
 
 @contextmanager
-def _evaluating(network: nn.Module) -> Iterator[None]:
+def _evaluating(model: Model) -> Iterator[None]:
     """Switch dropout off, and every module back to what it was afterwards."""
-    training = [module for module in network.modules() if module.training]
-    network.eval()
+    training = [module for module in model.modules if module.training]
+    for module in training:
+        module.training = False
     try:
         yield
     finally:
@@ -102,6 +106,7 @@ class _Recorder:
         self.notes = [_BlockNotes() for _ in model.blocks]
         self.calls: dict[nn.Module, AttentionCall] = {}
         self.values: dict[nn.Module, Tensor] = {}
+        self.workspace = Workspace()
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
 
     def see_attention(self, call: AttentionCall) -> None:
@@ -150,13 +155,13 @@ class _Recorder:
             notes = self.notes[index]
             context, output = self.projections.pop(module)
             weigher = self._weigher(module, sublayer, returned, index)
-            reduced = _Reduction(self.model, index, sublayer, weigher, context, output)
-            notes.sublayers[order] = AttentionTrace(
-                weights=reduced.weights_at(self.positions),
-                value=weigher.value.to(self.model.compute_dtype),
-                output=self._pick(output),
-                contributions=reduced.contributions(notes.stream) if index < self.mixed_blocks else None,
-            )
+            reduction = Reduction(self.model, index, sublayer, weigher, context, output, self.workspace)
+            if index < self.mixed_blocks and notes.stream is not None:
+                weights, contributions = reduction.mix(self.positions, notes.stream)
+            else:
+                weights, contributions = reduction.weigh(self.positions), None
+            value = weigher.value.to(self.model.compute_dtype, copy=True)  # alone: not with queries and keys
+            notes.sublayers[order] = AttentionTrace(weights, value, self._pick(output), contributions)
 
         return reduce
 
@@ -195,90 +200,11 @@ class _Recorder:
         return (rows[None], *args[1:])
 
     def _pick(self, stream: Float[Tensor, "stream model"]) -> Float[Tensor, "position model"]:
-        return stream[self.positions.to(stream.device)].to(self.model.compute_dtype)
+        return stream.index_select(0, self.positions.to(stream.device)).to(self.model.compute_dtype)
 
     def _unbatch(self, tensor: Tensor) -> Float[Tensor, "stream model"]:
         """Drop the batch axis of one prompt, also where a model has flattened it into the positions."""
         return tensor.reshape(-1, tensor.shape[-1])
-
-
-@dataclass(frozen=True)
-class _Reduction:
-    """One attention sub-layer, reduced to what is kept of it."""
-
-    model: Model
-    index: int
-    sublayer: Attention
-    weigher: Weigher
-    context: Float[Tensor, "stream written"]
-    """What the model's own attention gave, heads side by side, before the output projection."""
-    output: Float[Tensor, "stream model"]
-
-    def weights_at(self, positions: Tensor) -> Float[Tensor, "position head source"]:
-        weights = self.weigher.weigh(positions.to(self.context.device))
-        return rearrange(weights, "head position source -> position head source")
-
-    def contributions(self, stream: Float[Tensor, "stream model"] | None) -> Float[Tensor, "stream source"]:
-        """Give C of this sub-layer, with norms after it frozen and applied to the parts."""
-        assert stream is not None
-        dtype, norm = self.model.compute_dtype, self.model.architecture.decoder.norm
-        block = self.model.blocks[self.index]
-        residual, output = stream.to(dtype), self.output.to(dtype)
-        scale, projected = None, self._projected(block)
-        if self.sublayer.norm_after is not None:
-            frozen = freeze(module_at(block, self.sublayer.norm_after), norm, output)
-            scale, projected, output = frozen.scale, frozen.map_rows(projected), frozen.apply(output)
-        whole = residual + output
-        if self.sublayer.norm_sum is not None:
-            frozen = freeze(module_at(block, self.sublayer.norm_sum), norm, whole)
-            residual, whole = frozen.map_vectors(residual), frozen.apply(whole)
-            scale = frozen.scale if scale is None else scale * frozen.scale
-            projected = frozen.map_rows(projected)
-
-        def weigh(rows: slice) -> Float[Tensor, "head row source"]:
-            weights = self.weigher.weigh(rows)[:, :, : rows.stop]
-            self._prove_weights(weights, rows)
-            return weights if scale is None else weights * scale[rows]
-
-        return contribute(weigh, projected, residual, whole)
-
-    def _projected(self, block: nn.Module) -> Float[Tensor, "source head model"]:
-        """Give P[j, h] = v[h, j] W_O[h]: what a source writes through a head when it gets all the weight."""
-        dtype = self.model.compute_dtype
-        value = self.weigher.value.to(dtype)
-        weight = output_weight(module_at(block, self.sublayer.output), dtype)
-        weight = rearrange(
-            weight,
-            "(group shared dim) model -> group shared dim model",
-            group=value.shape[0],
-            dim=value.shape[2],
-        )
-        projected = einsum(
-            value, weight, "group source dim, group shared dim model -> source group shared model"
-        )
-        return rearrange(projected, "source group shared model -> source (group shared) model")
-
-    def _prove_weights(self, weights: Float[Tensor, "head row source"], rows: slice) -> None:
-        """Compare the weights with what the model's own attention gave, along one direction per head.
-
-        A wrong weight at any position changes the sum in almost every direction (Freivalds' check), so one
-        fixed direction tells at the cost of reading the weights once.
-        """
-        value = self.weigher.value[:, : weights.shape[2]].to(weights.dtype)
-        generator = torch.Generator().manual_seed(0)
-        direction = torch.randn(value.shape[2], generator=generator).to(value)
-        context = rearrange(
-            self.context[rows].to(weights.dtype), "row (head dim) -> head row dim", head=weights.shape[0]
-        )
-        projected = (value @ direction).repeat_interleave(weights.shape[0] // value.shape[0], dim=0)
-        require_close(
-            "attention weights times values",
-            f"block {self.index + 1}",
-            found=(weights @ projected[..., None])[..., 0],
-            expected=context @ direction,
-            scale=projected.abs().amax(),
-            tolerance=tolerance_of(self.model.dtype),
-        )
 
 
 def _value_in(
@@ -295,21 +221,21 @@ def _require_finite(model: Model, trace: Trace) -> None:
     """Refuse a run with NaN or inf in it, and say where it first appeared."""
     if trace.logits.isfinite().all() and trace.unembedded.isfinite().all():
         return
+    _require_finite_weights(model)
+    blocks = enumerate(trace.decoder.blocks)
+    bad = next(
+        (f"block {index + 1}" for index, block in blocks if not block.stream_out.isfinite().all()), None
+    )
+    raise ModelError(
+        f"{model.name} ({model.dtype}) gave NaN or inf for this prompt, first in {bad or 'the unembedding'}.",
+        "Load it with dtype='float32': activations of some models overflow in half precision.",
+    )
+
+
+def _require_finite_weights(model: Model) -> None:
     for name, parameter in model.network.named_parameters():
         if not parameter.isfinite().all():
             raise ModelError(
                 f"The weights of {model.name} are not finite: {name} holds NaN or inf.",
                 "Load a checkpoint without NaN or inf; nothing can be explained with this one.",
             )
-    place = next(
-        (
-            f"block {index + 1}"
-            for index, block in enumerate(trace.decoder.blocks)
-            if not block.stream_out.isfinite().all()
-        ),
-        "the unembedding",
-    )
-    raise ModelError(
-        f"{model.name} ({model.dtype}) gave NaN or inf for this prompt, first in {place}.",
-        "Load it with dtype='float32': activations of some models overflow in half precision.",
-    )
