@@ -8,34 +8,21 @@ batched matmul each, and reduced to one number per pair at once. Attention weigh
 rows, so that heads × positions × positions is never held either.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from math import prod
+from collections.abc import Callable, Iterator
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["Workspace", "contribute"]
+from .workspace import Workspace
+
+__all__ = ["contribute"]
 
 ROWS = 128
 """Rows whose attention weights are held at once."""
 SOURCES = 16
 """Sources that are measured against these rows at once: 128 × 16 × 768 float32 is 6 MB. Tiles of 8 × 128 to
 64 × 64 were measured, with hot and with cold caches: all within 10 %, smaller ones slower."""
-
-
-class Workspace:
-    """Memory that is used again from block to block: fresh pages cost as much as the sums in them."""
-
-    def __init__(self) -> None:
-        self._buffers: dict[str, Tensor] = {}
-
-    def take(self, name: str, shape: Sequence[int], like: Tensor) -> Tensor:
-        """Give a tensor of some shape, with whatever it held before."""
-        size, buffer = prod(shape), self._buffers.get(name, like.new_empty(0))
-        if buffer.numel() < size or buffer.dtype != like.dtype or buffer.device != like.device:
-            buffer = self._buffers[name] = like.new_empty(size)
-        return buffer[:size].view(*shape)
 
 
 def contribute(

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..errors import ModelError
+from ..workspace import Workspace
 from .architecture import Architecture, Norm, Stack
 from .catalogue import catalogued
 
@@ -76,6 +77,11 @@ class Model:
     def modules(self) -> tuple[nn.Module, ...]:
         """All modules of the network."""
         return tuple(self.network.modules())
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """Memory for the one run that is recorded at a time."""
+        return Workspace()
 
     @cached_property
     def unembedding(self) -> nn.Module:

@@ -15,7 +15,6 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..contributions import Workspace
 from ..errors import ModelError, ProofError
 from ..models.architecture import Attention, Stack, ValueLayout
 from ..models.model import Model, module_at
@@ -106,7 +105,6 @@ class _Recorder:
         self.notes = [_BlockNotes() for _ in model.blocks]
         self.calls: dict[nn.Module, AttentionCall] = {}
         self.values: dict[nn.Module, Tensor] = {}
-        self.workspace = Workspace()
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
 
     def see_attention(self, call: AttentionCall) -> None:
@@ -155,7 +153,7 @@ class _Recorder:
             notes = self.notes[index]
             context, output = self.projections.pop(module)
             weigher = self._weigher(module, sublayer, returned, index)
-            reduction = Reduction(self.model, index, sublayer, weigher, context, output, self.workspace)
+            reduction = Reduction(self.model, index, sublayer, weigher, context, output)
             if index < self.mixed_blocks and notes.stream is not None:
                 weights, contributions = reduction.mix(self.positions, notes.stream)
             else:

@@ -7,7 +7,7 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..contributions import Workspace, contribute
+from ..contributions import contribute
 from ..models.architecture import Attention
 from ..models.model import Model, module_at, output_weight
 from ..norm import freeze
@@ -29,7 +29,6 @@ class Reduction:
     context: Float[Tensor, "stream written"]
     """What the model's own attention gave, heads side by side, before the output projection."""
     output: Float[Tensor, "stream model"]
-    workspace: Workspace
 
     def weigh(self, positions: Int[Tensor, "position"]) -> Float[Tensor, "position head source"]:
         """Give the attention weights of the explained positions."""
@@ -66,7 +65,7 @@ class Reduction:
             explained[inside, :, : rows.stop] = weights[:, positions[inside] - rows.start].transpose(0, 1)
             return weights if scale is None else weights * scale[rows]
 
-        return explained, contribute(weigh, projected, residual, whole, self.workspace)
+        return explained, contribute(weigh, projected, residual, whole, self.model.workspace)
 
     def _project_values(self) -> Float[Tensor, "head source model"]:
         """Give P[h, j] = v[h, j] W_O[h]: what a source writes through a head when it gets all the weight."""
@@ -75,7 +74,7 @@ class Reduction:
         weight = output_weight(module_at(self.model.blocks[self.index], self.sublayer.output), dtype)
         weight = rearrange(weight, "(head dim) model -> head dim model", dim=value.shape[2])
         value = value.repeat_interleave(weight.shape[0] // value.shape[0], dim=0)
-        projected = self.workspace.take("projected", [*value.shape[:2], weight.shape[2]], value)
+        projected = self.model.workspace.take("projected", [*value.shape[:2], weight.shape[2]], value)
         return torch.matmul(value, weight, out=projected)
 
     def _prove_weights(self, weights: Float[Tensor, "head row source"], rows: slice) -> None:
