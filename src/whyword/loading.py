@@ -63,7 +63,7 @@ def prove(model: Model) -> float:
     expected = run(model, ids).to(model.compute_dtype)
     trace = record(model, ids, range(len(ids)), mixed_blocks=len(model.blocks))
     require_close(
-        "the logits of the recorded run",
+        "logits of the recorded run",
         "whole model",
         found=trace.logits,
         expected=expected,

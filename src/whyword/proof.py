@@ -24,7 +24,7 @@ def require_close(
     if not error <= tolerance:  # so that NaN fails
         worst = int(errors.nan_to_num(nan=torch.inf).argmax())
         raise ProofError(
-            f"{where}: {what} give {float(found.flatten()[worst]):.6g}, the model's own number is "
+            f"{where}: {what} = {float(found.flatten()[worst]):.6g}, the model's own number is "
             f"{float(expected.flatten()[worst]):.6g} (relative error {error:.1e}, allowed {tolerance:.0e}).",
             "The description of the model does not fit it, so nothing is shown: correct its entry.",
         )

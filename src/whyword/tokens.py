@@ -1,7 +1,7 @@
 """Tokens: ids with the text they stand for, by character offsets.
 
 Words are found in the text and tokens are matched to them by where they start and end, never by the marker
-characters of a tokenizer. Whitespace at the edge of a token belongs to no word.
+characters of a tokenizer. Spaces at the edge of a token are not part of its span.
 """
 
 import re
@@ -71,7 +71,8 @@ class Tokens:
         for index in dict.fromkeys(token.word for token in self.records):
             own = [token for token in self.records if token.word == index]
             start, end = own[0].start, max(token.end for token in own)
-            texts.append(own[0].text if own[0].special else self.text[start:end])
+            text = self.text[start:end]
+            texts.append(own[0].text if own[0].special else text.strip() or text)
         return texts
 
 
@@ -87,7 +88,7 @@ def spell(
     word, last, reached = -1, None, 0
     for id_, (start, end), name in zip(ids, spans, special, strict=True):
         trimmed = _trim(text, start, end)
-        found = None if name is not None else _word_at(words, *trimmed)
+        found = None if name is not None else _word_at(text, words, *trimmed)
         if found is None or found != last:
             word += 1
         last = found
@@ -120,7 +121,10 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     return start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
 
 
-def _word_at(words: Sequence[tuple[int, int]], start: int, end: int) -> int | None:
-    """Find the first word that a span has a character of."""
+def _word_at(text: str, words: Sequence[tuple[int, int]], start: int, end: int) -> int | None:
+    """Find the first word that a span has a character of; spaces belong to the word after them."""
     index = bisect_right(words, start, key=lambda word: word[1])
-    return index if index < len(words) and words[index][0] < end else None
+    if index == len(words):
+        return None
+    first = words[index][0]
+    return index if first < end or not text[start:first].strip(" ") else None

@@ -97,7 +97,7 @@ def replay(model: Model, index: int, trace: BlockTrace) -> tuple[AttentionPart |
             scale = _length(stream)
         parts.append(part)
     require_close(
-        "the stream that entered and what the sub-layers wrote",
+        "stream in + all that was written",
         place,
         found=stream,
         expected=trace.stream_out,
@@ -135,7 +135,7 @@ def _prove_attention(part: AttentionPart, where: str, tolerance: float) -> None:
     """Prove that the parts of an attention sub-layer add up to its recorded output."""
     heads = part.add_up()
     require_close(
-        "the parts and the output bias",
+        "parts + output bias",
         where,
         found=heads.sum(1) + part.bias,
         expected=part.trace.output,

@@ -91,7 +91,7 @@ def _enter_stack(
         output = output @ output_weight(projection, output.dtype)
         direction = direction @ output_weight(projection, output.dtype).T
     require_close(
-        "the frozen final norm of the last stream",
+        "frozen norm of the last stream",
         "final norm",
         found=output,
         expected=trace.unembedded,
@@ -129,7 +129,7 @@ def _close(model: Model, entries: _Entries, row: int, logit: float, position: in
     ]
     every = torch.cat([attention, attention_bias, mlp, torch.tensor(single, dtype=torch.float64)])
     error = require_close(
-        "the updates of the ledger",
+        "sum of the ledger",
         f"position {position + 1}",
         found=every.sum(),
         expected=torch.tensor(logit, dtype=torch.float64),

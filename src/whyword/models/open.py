@@ -234,7 +234,9 @@ def _special_ids(tokenizer: Any | None) -> frozenset[int]:
     if tokenizer is None:
         return frozenset()
     added = tokenizer.added_tokens_decoder
-    return frozenset(tokenizer.all_special_ids) | {id_ for id_, token in added.items() if token.special}
+    special = {*tokenizer.all_special_ids, *(id_ for id_, token in added.items() if token.special)}
+    structure = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
+    return frozenset(special - ({tokenizer.unk_token_id} - structure))  # an unknown token stands for text
 
 
 def _first_line(error: Exception) -> str:

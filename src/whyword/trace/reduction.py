@@ -91,7 +91,7 @@ class Reduction:
             self.context[rows].to(weights.dtype), "row (head dim) -> head row dim", head=heads
         )
         require_close(
-            "attention weights times values",
+            "attention weights × values",
             f"block {self.index + 1}",
             found=(weights * projected[:, None]).sum(-1),
             expected=(context * direction).sum(-1),

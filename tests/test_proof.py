@@ -1,0 +1,166 @@
+"""The proof can fail: each part of a model is broken on purpose, and caught with the right message."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from transformers import AttentionMaskInterface
+from transformers.masking_utils import sdpa_mask
+
+import whyword
+from whyword.models import Architecture, Attention, Mlp, Norm, Stack
+from whyword.models.catalogue import CATALOGUE, GENERAL, describe
+
+from families import build, prompt_of
+
+
+def entry(network: Any) -> Architecture:
+    return describe(network.config)
+
+
+def with_decoder(architecture: Architecture, **changes: Any) -> Architecture:
+    return replace(architecture, decoder=replace(architecture.decoder, **changes))
+
+
+def test_a_mask_that_lets_the_future_in() -> None:
+    network = build("llama", torch.float64)
+    whyword.load(network)  # registers the watched attention
+    AttentionMaskInterface.register(
+        "whyword_sdpa",
+        lambda batch_size, q_length, kv_length, **_: torch.ones(batch_size, 1, q_length, kv_length).bool(),
+    )
+    try:
+        with pytest.raises(whyword.ProofError) as caught:
+            whyword.load(network)
+    finally:
+        AttentionMaskInterface.register("whyword_sdpa", sdpa_mask)
+    assert "whole model: logits of the recorded run = " in caught.value.wrong
+    assert "the model's own number is" in caught.value.wrong
+    whyword.load(network)
+
+
+def test_a_mask_that_is_forgotten() -> None:
+    network = build("llama", torch.float64)
+    network.set_attn_implementation("eager")
+    whyword.load(network)
+    original = AttentionMaskInterface()["whyword_eager"]
+    AttentionMaskInterface.register("whyword_eager", lambda **_: None)
+    try:
+        with pytest.raises(whyword.ProofError) as caught:
+            whyword.load(network)
+    finally:
+        AttentionMaskInterface.register("whyword_eager", original)
+    assert "block 1: attention weights × values = " in caught.value.wrong
+
+
+def test_an_output_bias_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = whyword.load(build("gpt2", torch.float64))
+    original = model.blocks[1].attn.c_proj.forward
+    monkeypatch.setattr(model.blocks[1].attn.c_proj, "forward", lambda x: original(x) + 0.25)
+    with pytest.raises(whyword.ProofError) as caught:
+        whyword.explain(model, prompt_of(9), target=5)
+    assert caught.value.wrong.startswith("block 2, attention: parts + output bias = ")
+
+
+def test_a_value_layout_that_is_wrong() -> None:
+    network = build("bloom", torch.float64)
+    attention, mlp = entry(network).decoder.sublayers
+    assert isinstance(attention, Attention)
+    assert attention.value is not None
+    for wrong in (replace(attention.value, pattern="(part head dim)"), replace(attention.value, part=1)):
+        broken = with_decoder(entry(network), sublayers=(replace(attention, value=wrong), mlp))
+        with pytest.raises(whyword.ProofError) as caught:
+            whyword.load(network, architecture=broken)
+        assert "block 1: attention weights × values = " in caught.value.wrong
+        model = replace(whyword.load(network), architecture=broken)
+        with pytest.raises(whyword.ProofError) as caught:
+            whyword.explain(model, prompt_of(9), target=5, method="logit")
+        assert "block 1, attention: parts + output bias = " in caught.value.wrong
+
+
+def test_a_norm_with_another_epsilon() -> None:
+    network = build("llama", torch.float64)
+    network.model.norm.other_epsilon = 0.5
+    broken = with_decoder(entry(network), norm=Norm(centred=False, epsilon="other_epsilon"))
+    with pytest.raises(whyword.ProofError) as caught:
+        whyword.load(network, architecture=broken)
+    assert "final norm: frozen norm of the last stream = " in caught.value.wrong
+
+
+def test_a_norm_after_a_sublayer_that_is_left_out() -> None:
+    network = build("gemma3", torch.float64)
+    attention, mlp = entry(network).decoder.sublayers
+    broken = with_decoder(entry(network), sublayers=(attention, replace(mlp, norm_after=None)))
+    with pytest.raises(whyword.ProofError) as caught:
+        whyword.load(network, architecture=broken)
+    assert "block 1: stream in + all that was written = " in caught.value.wrong
+
+
+def test_an_mlp_that_writes_something_else() -> None:
+    network = build("gpt2", torch.float64)
+    attention, _ = entry(network).decoder.sublayers
+    broken = with_decoder(entry(network), sublayers=(attention, Mlp(output="ln_2")))
+    with pytest.raises(whyword.ProofError) as caught:
+        whyword.load(network, architecture=broken)
+    assert "block 1: stream in + all that was written = " in caught.value.wrong
+
+
+def test_logits_that_are_changed_after_the_unembedding(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = whyword.load(build("gpt2", torch.float64))
+    original = model.unembedding.forward
+    monkeypatch.setattr(model.unembedding, "forward", lambda x: original(x) * 1.5)
+    with pytest.raises(whyword.ProofError) as caught:
+        whyword.explain(model, prompt_of(9), target=5)
+    assert caught.value.wrong.startswith("position 9: sum of the ledger = ")
+    assert "relative error" in caught.value.wrong
+    assert "allowed 1e-06" in caught.value.wrong
+
+
+def test_an_unknown_type_that_fits_the_general_description(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = {name: entry for name, entry in CATALOGUE.items() if name != "qwen2"}
+    monkeypatch.setattr("whyword.models.catalogue.CATALOGUE", without)
+    model = whyword.load(build("qwen2", torch.float64))
+    assert model.architecture is GENERAL
+    assert whyword.explain(model, prompt_of(9), target=5).ledger.error <= 1e-9
+
+
+def test_an_unknown_type_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = {name: entry for name, entry in CATALOGUE.items() if name not in ("gpt2", "gemma3_text")}
+    monkeypatch.setattr("whyword.models.catalogue.CATALOGUE", without)
+    with pytest.raises(
+        whyword.ModelError, match=r"GPT2Model has no module 'layers'; it has wte, .*\nCatalogued"
+    ):
+        whyword.load(build("gpt2", torch.float64))
+    with pytest.raises(whyword.ProofError) as caught:
+        whyword.load(build("gemma3", torch.float64))
+    assert (
+        "'gemma3_text' is not catalogued, and the general description does not fit it" in caught.value.wrong
+    )
+    assert "Catalogued: bloom, gpt_neox, llama, mistral, opt, qwen2." in caught.value.remedy
+
+
+def test_a_config_that_contradicts_its_description() -> None:
+    network = build("bloom", torch.float32)
+    network.config.slow_but_exact = True
+    with pytest.raises(whyword.ModelError) as caught:
+        whyword.load(network)
+    assert (
+        "config.slow_but_exact is True, but the bloom description was written for False" in caught.value.wrong
+    )
+
+
+def test_a_description_of_ones_own() -> None:
+    network = build("gpt2", torch.float64)
+    own = Architecture(
+        name="mine",
+        decoder=Stack(
+            blocks="h",
+            sublayers=(Attention(module="attn", output="attn.c_proj"), Mlp(output="mlp.c_proj")),
+            norm=Norm(centred=True),
+            final_norm="ln_f",
+        ),
+    )
+    model = whyword.load(network, architecture=own)
+    assert model.architecture is own
+    assert whyword.explain(model, prompt_of(9), target=5).ledger.error <= 1e-9

@@ -1,0 +1,180 @@
+"""Words, offsets, continuations and prompts, with real tokenizers of each kind."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import whyword
+from whyword.prompt import continue_prompt, extend_prompt
+from whyword.tokens import join_word, spell
+
+import toy_tokenizers
+from families import build
+
+TEXT = "A report about the Impressionists"
+
+
+@pytest.fixture(scope="module", params=toy_tokenizers.KINDS)
+def model(request: pytest.FixtureRequest) -> whyword.Model:
+    tokenizer = toy_tokenizers.make(request.param)
+    return whyword.load(build("llama", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+
+
+@pytest.fixture(scope="module")
+def plain() -> whyword.Model:
+    tokenizer = toy_tokenizers.make("byte-level")
+    return whyword.load(build("gpt2", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+
+
+def test_tokens_spell_the_text(model: whyword.Model) -> None:
+    tokens = whyword.tokenize(model, TEXT)
+    assert "".join(token.text for token in tokens if not token.special) == TEXT
+    for token in tokens:
+        assert token.special or TEXT[token.start : token.end] == token.text.strip()
+
+
+def test_words_are_found_in_the_text(model: whyword.Model) -> None:
+    tokens = whyword.tokenize(model, "She said: don't (ever) go, 12-34!", bos=False)
+    assert tokens.words() == ["She", "said", ":", "don't", "(", "ever", ")", "go", ",", "12-34", "!"]
+
+
+def test_offsets_of_unusual_text(plain: whyword.Model) -> None:
+    text = " été 🙂 日本語\n\nok "
+    tokens = whyword.tokenize(plain, text)
+    for token in tokens:
+        assert 0 <= token.start <= token.end <= len(text)
+        assert token.text.strip() in text
+    assert [w for w in tokens.words() if w.strip()] == ["été", "🙂", "日本語", "ok"]
+
+
+def test_pieces_of_one_character_are_one_word(plain: whyword.Model) -> None:
+    tokens = whyword.tokenize(plain, "a 🙂")
+    smile = [token for token in tokens if "🙂" in token.text]
+    assert len(smile) > 1
+    assert len({token.word for token in smile}) == 1
+
+
+@given(st.text(max_size=60), st.lists(st.integers(0, 60), max_size=20))
+def test_any_spans_make_words(text: str, cuts: list[int]) -> None:
+    edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    spans = list(pairwise(edges))
+    tokens = spell(text, range(len(spans)), spans, [None] * len(spans))
+    assert "".join(token.text for token in tokens) == text
+    assert len(tokens.words()) == len({token.word for token in tokens})
+    assert [token.word for token in tokens] == sorted(token.word for token in tokens)
+
+
+def test_a_bos_token_on_request(model: whyword.Model) -> None:
+    with_bos, without = whyword.tokenize(model, TEXT, bos=True), whyword.tokenize(model, TEXT, bos=False)
+    bos = model.tokenizer.bos_token_id
+    assert with_bos.ids == [bos, *without.ids]
+    assert with_bos[0].special
+    assert with_bos[0].text == "<s>"
+    assert bos not in without.ids
+    assert whyword.tokenize(model, TEXT) in (with_bos, without)
+    assert whyword.explain(model, with_bos).tokens == with_bos
+
+
+@pytest.mark.parametrize("word", ["has", "Impressionist", "painters"])
+def test_a_leading_space_changes_nothing(model: whyword.Model, word: str) -> None:
+    prompt = whyword.tokenize(model, TEXT)
+    ids = continue_prompt(model, prompt, word)
+    assert ids == continue_prompt(model, prompt, " " + word)
+    whole = whyword.tokenize(model, f"{TEXT} {word}")
+    assert whole.ids == [*prompt.ids, *ids]
+    assert extend_prompt(model, prompt, ids) == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "joined"),
+    [
+        ("the report", "has", " has"),
+        ("the report", " has", " has"),
+        ("the report ", "has", "has"),
+        ("the report\n", " has", "has"),
+        ("the report", ",", ","),
+        ("the report", " ,", " ,"),
+        ("(", "has", "has"),
+        ("我读", "书", "书"),
+        ("", "has", "has"),
+    ],
+)
+def test_where_a_space_belongs(text: str, word: str, joined: str) -> None:
+    assert join_word(text, word) == joined
+
+
+def test_a_word_of_several_tokens_is_explained_where_it_differs(model: whyword.Model) -> None:
+    prompt = whyword.tokenize(model, "She said that he")
+    one, two = continue_prompt(model, prompt, "toto12"), continue_prompt(model, prompt, "toto34")
+    assert one[0] == two[0]
+    place = next(i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b)
+    e = whyword.explain(model, "She said that he", target="toto12", foil="toto34")
+    assert e.forced == place
+    assert e.tokens.ids == [*prompt.ids, *one[:place]]
+    assert e.position == len(prompt) + place - 1
+    assert (e.target.id, e.foil.id) == (one[place], two[place])
+    assert e.to_dict()["forced"] == place
+    assert e.tokens.text.startswith("She said that he toto")
+
+
+def test_ids_of_a_text_are_the_text(model: whyword.Model) -> None:
+    tokens = whyword.tokenize(model, TEXT, bos=False)
+    again = whyword.explain(model, tokens.ids, target=7).tokens
+    assert again.ids == tokens.ids
+    assert again.words() == tokens.words()
+    assert whyword.explain(model, torch.tensor(tokens.ids), target=7).tokens == again
+
+
+def test_chat_messages_go_through_the_template(model: whyword.Model) -> None:
+    messages = [{"role": "user", "content": "A report"}]
+    e = whyword.explain(model, messages, target="has")
+    assert e.tokens.text == "<|turn|>user\nA report<|end|><|turn|>assistant\n"
+    assert [t.text for t in e.tokens if t.special] == [
+        "<|turn|>",
+        "<|end|>",
+        "<|turn|>",
+    ]
+    answered = whyword.explain(
+        model, [*messages, {"role": "assistant", "content": "The painter"}], target="has"
+    )
+    assert answered.tokens.text.endswith("assistant\nThe painter")
+
+
+def test_words_are_additive(model: whyword.Model) -> None:
+    e = whyword.explain(model, TEXT, target="has", foil="have")
+    words = [word for word, _ in e.words() if word != "<s>"]
+    assert words == TEXT.split()
+    assert sum(score for _, score in e.words()) == pytest.approx(float(e.scores.sum()), rel=1e-5)
+
+
+def test_the_first_choice_and_the_runner_up(plain: whyword.Model) -> None:
+    e = whyword.explain(plain, TEXT)
+    auto = whyword.explain(plain, TEXT, foil="auto")
+    assert e.foil is None
+    assert e.target == auto.target
+    assert e.target.logit >= auto.foil.logit
+    assert 0 < auto.foil.probability <= auto.target.probability < 1
+    lost = whyword.explain(plain, TEXT, target=auto.foil.id, foil="auto")
+    assert lost.foil.id == auto.target.id
+
+
+def test_a_generated_continuation(plain: whyword.Model) -> None:
+    c = whyword.explain_continuation(plain, TEXT, new_tokens=6)
+    given = whyword.explain_continuation(plain, TEXT, [e.target.id for e in c])
+    assert len(c) == 6
+    assert [e.target for e in given] == [e.target for e in c]
+    assert all(e.target.id == whyword.explain(plain, e.tokens).target.id for e in c)
+    contrasted = whyword.explain_continuation(plain, TEXT, new_tokens=3, foil="auto")
+    assert all(e.foil is not None and e.foil.id != e.target.id for e in contrasted)
+
+
+def test_a_continuation_in_words(model: whyword.Model) -> None:
+    c = whyword.explain_continuation(model, "A report about", "the painters.")
+    assert c.text.strip() == "the painters."
+    whole = c.sum()
+    assert whole.target.id is None
+    assert whole.target.text == c.text
+    assert whole.ledger.logit == pytest.approx(sum(e.target.logit for e in c), rel=1e-4)
