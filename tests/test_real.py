@@ -1,0 +1,68 @@
+"""Behaviour on real weights: SmolLM2-135M-Instruct, against figures measured with a plain script."""
+
+import pytest
+import torch
+
+import whyword
+
+from weights import fetch_gguf
+
+pytestmark = pytest.mark.real
+PROMPT = "A report about the Impressionists"
+
+
+@pytest.fixture(scope="module")
+def smollm() -> whyword.Model:
+    return whyword.load(fetch_gguf())
+
+
+@pytest.mark.parametrize(
+    ("method", "scores"),
+    [
+        ("logit", [0.79, 0.82, -0.39, -0.19, -0.35, -0.10]),
+        ("alti-logit", [1.10, 0.15, -0.18, -0.13, -0.34, -0.01]),
+    ],
+)
+def test_the_example(smollm: whyword.Model, method: str, scores: list[float]) -> None:
+    e = whyword.explain(smollm, PROMPT, target="has", foil="have", method=method)
+    assert [token.text for token in e.tokens] == ["A", " report", " about", " the", " Impression", "ists"]
+    assert e.ledger.logit == pytest.approx(2.111, abs=5e-4)
+    assert float(e.ledger.mlp.sum()) == pytest.approx(1.517, abs=5e-4)
+    assert e.ledger.embedding == pytest.approx(0.007, abs=5e-4)
+    assert e.ledger.error <= 1e-4
+    torch.testing.assert_close(e.scores, torch.tensor(scores), rtol=0, atol=0.006)
+    assert [word for word, _ in e.words()] == PROMPT.split()
+
+
+def test_a_name_is_moved_by_a_name(smollm: whyword.Model) -> None:
+    """Indirect object: the evidence for the name is where the name stands."""
+    prompt = "After the lunch, Mary and John went to the school. John gave a book to"
+    e = whyword.explain(smollm, prompt, target="Mary", foil="John", method="logit")
+    assert e.ledger.logit > 0
+    assert e.tokens[int(e.scores.argmax())].text == " Mary"
+
+
+def test_a_chat(smollm: whyword.Model) -> None:
+    e = whyword.explain(smollm, [{"role": "user", "content": "What is the capital of France?"}])
+    assert e.target.text == "The"
+    assert e.tokens.text.endswith("<|im_start|>assistant\n")
+    assert e.ledger.error <= 1e-4
+
+
+def test_a_long_continuation_from_one_pass(smollm: whyword.Model) -> None:
+    c = whyword.explain_continuation(smollm, "The capital of France is", new_tokens=12)
+    assert c.text.startswith(" Paris")
+    assert max(e.ledger.error for e in c) <= 1e-4
+    alone = whyword.explain(smollm, c[5].tokens)
+    torch.testing.assert_close(alone.scores, c[5].scores, rtol=1e-3, atol=1e-4)
+
+
+def test_half_precision(smollm: whyword.Model) -> None:
+    exact = whyword.explain(smollm, PROMPT, target="has", foil="have")
+    for dtype, bound in ((torch.bfloat16, 2e-2), (torch.float16, 4e-3)):
+        network = type(smollm.network)(smollm.network.config).to(dtype)
+        network.load_state_dict(smollm.network.state_dict())
+        half = whyword.load(network, tokenizer=smollm.tokenizer)
+        e = whyword.explain(half, PROMPT, target="has", foil="have")
+        assert e.ledger.error <= bound
+        assert float((e.scores - exact.scores).abs().max()) <= 0.2

@@ -1,0 +1,109 @@
+"""What the design promises of the code itself."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import whyword
+
+SOURCE = Path(whyword.__file__).parent
+ORDER = (
+    "errors",
+    "workspace",
+    "tokens",
+    "models",
+    "norm",
+    "proof",
+    "contributions",
+    "prompt",
+    "trace",
+    "ledger",
+    "attribute",
+    "choice",
+    "explanation",
+    "pipeline",
+    "loading",
+)
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def stage(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_stages(path: Path) -> set[str]:
+    """Name the stages that a module imports from."""
+    found = set()
+    depth = len(path.relative_to(SOURCE).parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == depth and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_one_way(path: Path) -> None:
+    if path == SOURCE / "__init__.py":
+        return
+    own = ORDER.index(stage(path))
+    for other in imported_stages(path):
+        assert ORDER.index(other) < own, f"{stage(path)} imports {other}, which comes later"
+
+
+def test_a_model_type_is_named_in_the_catalogue_only() -> None:
+    for path in modules():
+        compared = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Compare) and "model_type" in ast.unparse(node)
+        ]
+        assert not compared or path.name == "catalogue.py", path
+
+
+def test_hooks_are_in_one_place() -> None:
+    with_hooks = {path.name for path in modules() if "register_forward" in path.read_text()}
+    assert with_hooks == {"recorder.py"}
+
+
+def test_house_rules() -> None:
+    for path in modules():
+        text = path.read_text()
+        assert ".squeeze(" not in text, path
+        assert path.name != "utils.py"
+        assert len(text.splitlines()) <= 300, f"{path} is long"
+
+
+def test_the_public_names() -> None:
+    assert whyword.__all__ == [
+        "Continuation",
+        "Explanation",
+        "InputError",
+        "Ledger",
+        "Model",
+        "ModelError",
+        "ProofError",
+        "Tokens",
+        "WhywordError",
+        "explain",
+        "explain_continuation",
+        "load",
+        "mixing",
+        "read",
+        "tokenize",
+    ]
+    assert all(getattr(whyword, name) is not None for name in whyword.__all__)
+    assert set(whyword.__all__) <= set(dir(whyword))
+    with pytest.raises(AttributeError, match="no attribute 'explian'"):
+        _ = whyword.explian  # type: ignore[attr-defined]
+
+
+def test_importing_is_light() -> None:
+    code = "import sys, whyword; print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
