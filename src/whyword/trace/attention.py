@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
+import transformers
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -32,6 +33,9 @@ __all__ = ["AttentionCall", "ReturnedWeights", "Weigher", "watch_attention"]
 
 _PREFIX = "whyword_"
 _MASKS = {"sdpa": sdpa_mask, "eager": eager_mask}
+# What weights give with the values is known already, so none need be multiplied; but transformers 4 reads the
+# head's width off the values (GPT-2).
+_VALUE_COLUMNS = slice(0) if int(transformers.__version__.split(".")[0]) >= 5 else slice(None)
 _lock = threading.RLock()
 _watcher: ContextVar[Callable[["AttentionCall"], None] | None] = ContextVar("_watcher", default=None)
 
@@ -59,7 +63,7 @@ class AttentionCall:
             self.module,
             self.query[:, :, rows].to(dtype),
             self.key[:, :, :sources].to(dtype),
-            self.values[:, :, :sources, :0].to(dtype),  # what it gives with the values is known already
+            self.values[:, :, :sources, _VALUE_COLUMNS].to(dtype),
             self._mask_of(rows, sources, dtype),
             **self.options,
         )

@@ -16,12 +16,12 @@ __all__ = ["keep_precision"]
 
 
 def keep_precision(dtype: torch.dtype) -> AbstractContextManager[Any]:
-    """Give a context in which float64 tensors are not rounded to float32."""
+    """Give a context in which a float64 model does not round to float32."""
     return _KeepDouble() if dtype == torch.float64 else nullcontext()
 
 
 class _KeepDouble(TorchFunctionMode):
-    """Skip conversions of float64 tensors to float32."""
+    """Give float64 wherever float32 is asked for."""
 
     def __torch_function__(
         self,
@@ -30,11 +30,9 @@ class _KeepDouble(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        kwargs = dict(kwargs or {})
-        if args and isinstance(args[0], Tensor) and args[0].dtype == torch.float64:
-            if function is Tensor.float:
-                return args[0]
-            args = tuple(torch.float64 if argument is torch.float32 else argument for argument in args)
-            if kwargs.get("dtype") is torch.float32:
-                kwargs["dtype"] = torch.float64
-        return function(*args, **kwargs)
+        if function is Tensor.float:
+            function = Tensor.double
+        args = tuple(torch.float64 if argument is torch.float32 else argument for argument in args)
+        if kwargs and kwargs.get("dtype") is torch.float32:
+            kwargs = {**kwargs, "dtype": torch.float64}
+        return function(*args, **(kwargs or {}))
