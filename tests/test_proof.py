@@ -26,10 +26,11 @@ def with_decoder(architecture: Architecture, **changes: Any) -> Architecture:
 def test_a_mask_that_lets_the_future_in() -> None:
     network = build("llama", torch.float64)
     whyword.load(network)  # registers the watched attention
-    AttentionMaskInterface.register(
-        "whyword_sdpa",
-        lambda batch_size, q_length, kv_length, **_: torch.ones(batch_size, 1, q_length, kv_length).bool(),
-    )
+
+    def see_all(batch_size: int, kv_length: int, **_: Any) -> torch.Tensor:
+        return torch.ones(batch_size, 1, kv_length, kv_length).bool()  # no cache: as many rows as sources
+
+    AttentionMaskInterface.register("whyword_sdpa", see_all)
     try:
         with pytest.raises(whyword.ProofError) as caught:
             whyword.load(network)

@@ -10,17 +10,16 @@ from torch import Tensor
 
 import whyword
 from whyword.contributions import contribute
+from whyword.trace.precision import keep_precision
 from whyword.workspace import Workspace
 
 import reference
 from families import build, prompt_of
 
 
-def close(found: Tensor, expected: Tensor) -> None:
-    expected = expected.detach().double()
-    torch.testing.assert_close(
-        found.double(), expected, rtol=1e-5, atol=1e-5 * max(1e-3, float(expected.abs().max()))
-    )
+def close(found: Tensor, expected: Tensor, scale: float = 1.0) -> None:
+    """Agree to 1e-5 of what was added up: an entry may be a small difference of large parts."""
+    torch.testing.assert_close(found.double(), expected.detach().double(), rtol=1e-5, atol=1e-5 * scale)
 
 
 @st.composite
@@ -46,18 +45,20 @@ def cases(draw: Any) -> tuple[str, dict[str, int], list[int], int]:
 def test_engine_is_the_reference(case: tuple[str, dict[str, int], list[int], int]) -> None:
     family, changes, ids, seed = case
     network = build(family, torch.float64, seed, **changes)
-    expected = reference.explain(network, ids, 5, 9)
+    with keep_precision(torch.float64):
+        expected = reference.explain(network, ids, 5, 9)
     model = whyword.load(network)
     e = whyword.explain(model, ids, target=5, foil=9)
-    close(e.by_head, expected.by_head)
-    close(e.by_block, expected.alti_logit)
-    close(e.ledger.attention_bias, expected.attention_bias)
-    close(e.ledger.mlp, expected.mlp)
-    close(torch.tensor(e.ledger.embedding), expected.embedding)
-    close(torch.tensor(e.ledger.norm_bias), expected.norm_bias)
+    scale = float(max(expected.by_head.abs().max(), expected.mlp.abs().max(), expected.embedding.abs()))
+    close(e.by_head, expected.by_head, scale)
+    close(e.by_block, expected.alti_logit, scale)
+    close(e.ledger.attention_bias, expected.attention_bias, scale)
+    close(e.ledger.mlp, expected.mlp, scale)
+    close(torch.tensor(e.ledger.embedding), expected.embedding, scale)
+    close(torch.tensor(e.ledger.norm_bias), expected.norm_bias, scale)
     close(whyword.mixing(model, ids), expected.mixing)
     logit = whyword.explain(model, ids, target=5, foil=9, method="logit")
-    close(logit.by_block, expected.by_head.sum(1))
+    close(logit.by_block, expected.by_head.sum(1), scale)
 
 
 @given(st.integers(1, 300), st.integers(1, 9), st.integers(1, 40), st.integers(0, 1000))

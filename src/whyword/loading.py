@@ -13,6 +13,7 @@ from .models.catalogue import GENERAL, catalogued
 from .models.model import Model
 from .models.open import open_model
 from .proof import require_close, tolerance_of
+from .trace.precision import keep_precision
 from .trace.recorder import record, run
 
 __all__ = ["load", "prove"]
@@ -60,7 +61,8 @@ def prove(model: Model) -> float:
     catches a wrong mask, wrong positions or a hook that changes something.
     """
     ids = _probe(model)
-    expected = run(model, ids).to(model.compute_dtype)
+    with keep_precision(model.dtype):  # both runs in float64, or in what the model is in
+        expected = run(model, ids).to(model.compute_dtype)
     trace = record(model, ids, range(len(ids)), mixed_blocks=len(model.blocks))
     require_close(
         "logits of the recorded run",
