@@ -66,6 +66,19 @@ def test_what_the_document_holds(model: whyword.Model) -> None:
     assert set(document["notes"]) == {"exact", "heuristic", "use"}
 
 
+def test_how_things_show_themselves(model: whyword.Model) -> None:
+    assert repr(model) == (
+        "<Model GPT2LMHeadModel: GPT2LMHeadModel, 3 blocks, torch.float32, cpu, "
+        f"{type(model.tokenizer).__name__}, described as gpt2>"
+    )
+    e = whyword.explain(model, "A report", target="has", foil=["have", "been"], method="logit")
+    assert repr(e).startswith(
+        "<Explanation: why ' has' not ' have' | ' been' after 2 tokens; logit on GPT2LMHea"
+    )
+    assert "error" in repr(e)
+    assert e != whyword.explain(model, "A report", target="has")
+
+
 def test_a_sum_is_a_document_too(model: whyword.Model, tmp_path: Path) -> None:
     whole = whyword.explain_continuation(model, "A report", "about the painters").sum()
     whole.save(tmp_path / "sum.json")

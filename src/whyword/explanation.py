@@ -36,7 +36,7 @@ class Choice:
     probability: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """How much every context token raised or lowered one logit, or one difference of logits."""
 
@@ -53,6 +53,13 @@ class Explanation:
     by_block: Float[Tensor, "block token"]
     """The method's attribution by block; float32."""
     ledger: Ledger
+
+    def __repr__(self) -> str:
+        against = f" not {' | '.join(repr(foil.text) for foil in self.foils)}" if self.foils else ""
+        return (
+            f"<Explanation: why {self.target.text!r}{against} after {len(self.tokens)} tokens; "
+            f"{self.method} on {self.model}, logit {self.ledger.logit:+.3f}, error {self.ledger.error:.0e}>"
+        )
 
     @property
     def foil(self) -> Choice | None:

@@ -9,7 +9,7 @@ any error.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -25,7 +25,7 @@ from .direction import Target, read_logits, unembedding_bias, unembedding_direct
 __all__ = ["Ledger", "settle"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ledger:
     """All updates of one prediction, in logits, on the CPU."""
 
@@ -55,22 +55,33 @@ def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledge
     """Settle the ledger of every position of a trace, one target each, and prove it."""
     blocks = [replay(model, index, block) for index, block in enumerate(trace.decoder.blocks)]
     direction, norm_bias = _enter_stack(model, trace, unembedding_direction(model, targets))
-    entries = _Entries(norm_bias=norm_bias, unembedding_bias=unembedding_bias(model, targets))
+    by_head: list[Tensor] = []
+    attention_bias: list[Tensor] = []
+    mlp: list[Tensor] = []
     for parts in reversed(blocks):
         for part in reversed(parts):
             direction, written, bias = part.pull_back(direction.to(part.trace.output.device))
-            entries.norm_bias = entries.norm_bias.to(direction.device) + bias
+            norm_bias = norm_bias.to(direction.device) + bias
             if isinstance(part, AttentionPart):
-                entries.by_head.insert(0, part.update(written))
-                entries.attention_bias.insert(0, written @ part.bias)
+                by_head.insert(0, part.update(written))
+                attention_bias.insert(0, written @ part.bias)
             else:
-                entries.mlp.insert(0, (part.trace.output * written).sum(-1))
-    entries.embedding = (trace.decoder.blocks[0].stream_in * direction).sum(-1)
-    logits = read_logits(trace.logits, targets)
-    return tuple(
-        _close(model, entries, row, float(logits[row]), position)
-        for row, position in enumerate(trace.positions)
+                mlp.insert(0, (part.trace.output * written).sum(-1))
+    entries = _Entries(
+        by_head=_gather(by_head),
+        attention_bias=_gather(attention_bias),
+        mlp=_gather(mlp),
+        embedding=(trace.decoder.blocks[0].stream_in * direction).sum(-1).cpu(),
+        norm_bias=norm_bias.cpu(),
+        unembedding_bias=unembedding_bias(model, targets).cpu(),
+        logit=read_logits(trace.logits, targets).cpu(),
     )
+    return tuple(_close(model, entries, row, position) for row, position in enumerate(trace.positions))
+
+
+def _gather(blocks: Sequence[Float[Tensor, "position *rest"]]) -> Float[Tensor, "position block *rest"]:
+    """Stack what blocks have added, wherever they are."""
+    return torch.stack([block.cpu() for block in blocks], dim=1)
 
 
 def _enter_stack(
@@ -82,7 +93,8 @@ def _enter_stack(
     what the model unembedded.
     """
     stack, stream = model.architecture.decoder, trace.decoder.blocks[-1].stream_out
-    bias, output = direction.new_zeros(direction.shape[0]), stream
+    direction, output = direction.to(stream.device), stream
+    bias = direction.new_zeros(direction.shape[0])
     if stack.final_norm is not None:
         norm = freeze(module_at(model.decoder, stack.final_norm), stack.norm, stream)
         output = norm.apply(stream)
@@ -94,7 +106,7 @@ def _enter_stack(
         "frozen norm of the last stream",
         "final norm",
         found=output,
-        expected=trace.unembedded,
+        expected=trace.unembedded.to(output.device),
         scale=torch.linalg.vector_norm(output, dim=-1, keepdim=True),
         tolerance=tolerance_of(model.dtype),
     )
@@ -103,48 +115,45 @@ def _enter_stack(
     return direction, bias
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Entries:
-    """Entries of all positions while they are being written."""
+    """The entries of all positions, on the CPU."""
 
+    by_head: Float[Tensor, "position block head source"]
+    attention_bias: Float[Tensor, "position block"]
+    mlp: Float[Tensor, "position block"]
+    embedding: Float[Tensor, "position"]
     norm_bias: Float[Tensor, "position"]
     unembedding_bias: Float[Tensor, "position"]
-    by_head: list[Float[Tensor, "position head source"]] = field(default_factory=list)
-    attention_bias: list[Float[Tensor, "position"]] = field(default_factory=list)
-    mlp: list[Float[Tensor, "position"]] = field(default_factory=list)
-    embedding: Float[Tensor, "position"] | None = None
+    logit: Float[Tensor, "position"]
 
 
-def _close(model: Model, entries: _Entries, row: int, logit: float, position: int) -> Ledger:
+def _close(model: Model, entries: _Entries, row: int, position: int) -> Ledger:
     """Add up the entries of one position and compare with the model's logit."""
-    assert entries.embedding is not None
-    by_head = torch.stack([updates[row, :, : position + 1].cpu() for updates in entries.by_head])
+    by_head = entries.by_head[row, :, :, : position + 1]
     attention = by_head.double().sum((1, 2))
-    attention_bias = torch.stack([bias[row].cpu() for bias in entries.attention_bias]).double()
-    mlp = torch.stack([update[row].cpu() for update in entries.mlp]).double()
-    single = [
-        float(entries.embedding[row]),
-        float(entries.norm_bias[row]),
-        float(entries.unembedding_bias[row]),
-    ]
-    every = torch.cat([attention, attention_bias, mlp, torch.tensor(single, dtype=torch.float64)])
+    attention_bias, mlp = entries.attention_bias[row].double(), entries.mlp[row].double()
+    single = torch.stack(
+        [entries.embedding[row], entries.norm_bias[row], entries.unembedding_bias[row]]
+    ).double()
+    every, logit = torch.cat([attention, attention_bias, mlp, single]), entries.logit[row].double()
     error = require_close(
         "sum of the ledger",
         f"position {position + 1}",
         found=every.sum(),
-        expected=torch.tensor(logit, dtype=torch.float64),
+        expected=logit,
         scale=every.abs().sum(),
         tolerance=tolerance_of(model.dtype),
     )
     return Ledger(
-        embedding=single[0],
+        embedding=float(single[0]),
         attention=attention,
         attention_bias=attention_bias,
         mlp=mlp,
-        norm_bias=single[1],
-        unembedding_bias=single[2],
+        norm_bias=float(single[1]),
+        unembedding_bias=float(single[2]),
         total=float(every.sum()),
-        logit=logit,
+        logit=float(logit),
         error=error,
         by_head=by_head,
     )

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """A network with its tokenizer and the description by which it is explained.
 
@@ -42,6 +42,13 @@ class Model:
     """What was loaded, for people and documents."""
     special_ids: frozenset[int] = frozenset()
     """Tokens that mark structure instead of text."""
+
+    def __repr__(self) -> str:
+        reader = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
+        return (
+            f"<Model {self.name}: {type(self.network).__name__}, {len(self.blocks)} blocks, {self.dtype}, "
+            f"{self.device}, {reader}, described as {self.architecture.name}>"
+        )
 
     @property
     def config(self) -> Any:

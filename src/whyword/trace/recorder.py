@@ -193,7 +193,7 @@ class _Recorder:
 
     def _unembed(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Unembed the explained positions only: a vocabulary is wide."""
-        rows = self._unbatch(args[0])[self.positions]
+        rows = self._unbatch(args[0]).index_select(0, self.positions.to(args[0].device))
         self.unembedded = rows.to(self.model.compute_dtype)
         return (rows[None], *args[1:])
 
