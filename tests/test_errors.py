@@ -1,16 +1,12 @@
 """Bad input: one line what is wrong with its values, one line what to do."""
 
-import http.server
 import json
-import os
 import pickle
 import re
 import shutil
 import subprocess
 import sys
 import textwrap
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -151,41 +147,6 @@ def test_an_unknown_name_without_network() -> None:
         r"Go online \(and unset HF_HUB_OFFLINE\) to fetch it once, or give a local folder\.",
     ):
         whyword.load("no-such/model")
-
-
-@pytest.fixture
-def hub() -> Iterator[str]:
-    """A real server that answers as the hub does when it has no such model."""
-
-    class Missing(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(404)
-            self.send_header("X-Error-Code", "RepoNotFound")
-            self.send_header("X-Error-Message", "Repository not found")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        do_HEAD = do_GET
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Missing)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-
-
-def test_an_unknown_name_with_network(hub: str, tmp_path: Path) -> None:
-    code = "import whyword\ntry: whyword.load('no-such/model')\nexcept whyword.ModelError as e: print(e)"
-    environment = {**os.environ, "HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub, "HF_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=300
-    )
-    assert done.stdout.strip().splitlines() == [
-        "The hub has no model 'no-such/model', and there is no such folder.",
-        "Check the name, or give a local folder.",
-    ]
 
 
 def test_a_path_that_does_not_exist(tmp_path: Path) -> None:

@@ -93,6 +93,8 @@ def _load_network(
     from transformers import AutoModelForCausalLM
 
     try:
+        if not Path(source).is_dir() and "pickle" not in allowed:
+            _refuse_pickle(source)
         network, info = AutoModelForCausalLM.from_pretrained(
             source,
             dtype="auto" if dtype is None else _dtype(dtype),
@@ -109,6 +111,19 @@ def _load_network(
             "Give a complete checkpoint: what is missing would be random numbers.",
         )
     return network.eval()
+
+
+def _refuse_pickle(name: str) -> None:
+    """Refuse a model on the hub that has its weights in a pickle only (transformers would convert it)."""
+    from transformers.utils import has_file
+
+    if any(has_file(name, file) for file in ("model.safetensors", "model.safetensors.index.json")):
+        return
+    if any(has_file(name, file) for file in ("pytorch_model.bin", "pytorch_model.bin.index.json")):
+        raise ModelError(
+            f"{name} has its weights in a pickle, which can run any code when it is loaded.",
+            "If you trust it, pass whyword.load(..., allow='pickle').",
+        )
 
 
 def _load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any]) -> Any | None:
@@ -185,10 +200,7 @@ def _explain_failure(source: str, error: Exception) -> ModelError:
             "Go online (and unset HF_HUB_OFFLINE) to fetch it once, or give a local folder.",
         )
     if "safetensors" in text:
-        return ModelError(
-            f"{source} has no safetensors weights.",
-            "If you trust its pickle, which can run any code, pass whyword.load(..., allow='pickle').",
-        )
+        return ModelError(f"{source} has no weights (*.safetensors).", "Give a model that has them.")
     if "does not recognize this architecture" in text or "Unrecognized configuration class" in text:
         return ModelError(
             f"{source} is not a language model that this version of transformers knows: {_first_line(error)}",
