@@ -1,16 +1,18 @@
 PYTHON ?= python3
 VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: test lint types unit clean
+.PHONY: test lint types unit test-oldest clean
 .DEFAULT_GOAL := test
 
+# Everything that continuous integration checks; sets up its own environment.
 test: lint types unit
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[gguf,dev]"
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[gguf,dev]"
 	touch $(INSTALLED)
 
 lint: $(INSTALLED)
@@ -23,5 +25,9 @@ types: $(INSTALLED)
 unit: $(INSTALLED)
 	$(BIN)/python -m pytest
 
+# The tests with the oldest transformers that is supported, in an environment of its own.
+test-oldest:
+	$(MAKE) unit VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt
+
 clean:
-	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-oldest .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
