@@ -1,6 +1,7 @@
 """One document feeds every view: what is written is what is read."""
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -99,3 +100,32 @@ def test_threads_do_not_disturb_each_other() -> None:
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one, other)
     assert [model.network.config._attn_implementation for model in models] == ["sdpa", "sdpa"]
+
+
+def test_other_users_of_the_network_are_not_disturbed() -> None:
+    """While one thread explains, another runs the same network, generates and loads."""
+    network = build("gpt2", torch.float64)
+    model, ids = whyword.load(network), prompt_of(7)
+    with torch.no_grad():
+        expected = network(torch.tensor([ids])).logits
+    scores = whyword.explain(model, prompt_of(40), target=5).scores
+    stop = threading.Event()
+
+    def explain_on() -> int:
+        count = 0
+        while not stop.is_set():
+            torch.testing.assert_close(whyword.explain(model, prompt_of(40), target=5).scores, scores)
+            count += 1
+        return count
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(explain_on)
+        try:
+            for _ in range(10):
+                with torch.no_grad():
+                    torch.testing.assert_close(network(torch.tensor([ids])).logits, expected)
+                whyword.explain_continuation(model, ids, new_tokens=2)
+                whyword.load(network)
+        finally:
+            stop.set()
+        assert other.result() > 0

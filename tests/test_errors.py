@@ -7,13 +7,16 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import transformers
 
 import whyword
+from whyword.tokens import Token
 
 import toy_tokenizers
 from families import build, prompt_of
@@ -36,6 +39,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
+def token(id_: int) -> Token:
+    return Token(id_, "x", 0, 1, 0, False)
+
+
 def refuses(kind: type[whyword.WhywordError], wrong: str, remedy: str) -> Any:
     """Expect an error of exactly two lines that match."""
     return pytest.raises(kind, match=rf"^{wrong}\n{remedy}$")
@@ -55,8 +62,12 @@ def test_a_prompt_that_is_too_long(bare: whyword.Model) -> None:
         r"Shorten it by 6 tokens\.",
     ):
         whyword.explain(bare, prompt_of(70), target=5)
-    with pytest.raises(whyword.InputError, match="positions for 64"):
-        whyword.explain_continuation(bare, prompt_of(60), prompt_of(5))
+    with pytest.raises(whyword.InputError, match="has 65 tokens, GPT2LMHeadModel has positions for 64"):
+        whyword.explain_continuation(bare, prompt_of(60), prompt_of(6))
+    assert len(whyword.explain_continuation(bare, prompt_of(60), prompt_of(5))) == 5
+    assert len(whyword.explain_continuation(bare, prompt_of(62))) == 3  # as many as there is room for
+    with refuses(whyword.InputError, r"new_tokens is 0\.", r"Let the model generate at least one token\."):
+        whyword.explain_continuation(bare, prompt_of(3), new_tokens=0)
 
 
 def test_a_target_that_is_its_foil(model: whyword.Model) -> None:
@@ -116,6 +127,13 @@ def test_ids_that_are_not_tokens(bare: whyword.Model) -> None:
         whyword.explain(bare, [3], target=-1)
     with pytest.raises(whyword.InputError, match=r"shape \(1, 2\)"):
         whyword.explain(bare, torch.tensor([[3, 4]]))
+    with pytest.raises(whyword.InputError, match=r"type torch\.float32"):
+        whyword.explain(bare, torch.tensor([3.0, 4.0]))
+    for outside in (97, -1):
+        with pytest.raises(whyword.InputError, match=f"There is no token {outside} in"):
+            whyword.explain_continuation(bare, [3], [4, outside])
+        with pytest.raises(whyword.InputError, match=f"There is no token {outside} in"):
+            whyword.explain(bare, replace(whyword.explain(bare, [3]).tokens, records=(token(outside),)))
 
 
 def test_options_that_do_not_exist(model: whyword.Model) -> None:
@@ -123,7 +141,7 @@ def test_options_that_do_not_exist(model: whyword.Model) -> None:
         whyword.explain(model, "A report", method="saliency")
     with pytest.raises(whyword.InputError, match=r"^foil is 'have'\."):
         whyword.explain_continuation(model, "A report", "has", foil="have")
-    with pytest.raises(whyword.InputError, match=r"^A chat message has the keys text\."):
+    with pytest.raises(whyword.InputError, match=r"^A chat message is {'text': 'A report'}\."):
         whyword.explain(model, [{"text": "A report"}])
     with pytest.raises(whyword.InputError, match=r"^The continuation is empty\."):
         whyword.explain_continuation(model, "A report", [])
@@ -220,7 +238,7 @@ def test_remote_code_is_refused_unless_it_is_named(folder: Path) -> None:
     ):
         whyword.load(folder)
     with pytest.raises(
-        whyword.ModelError, match=r"GPT2Model has no module 'layers'.*\nCatalogued model types: bloom"
+        whyword.ModelError, match=r"GPT2Model has no module 'layers'.*\nCatalogued: bloom, gemma3_text, gpt2"
     ):
         whyword.load(folder, allow="remote-code")
 
@@ -244,7 +262,7 @@ def test_a_type_of_weights_that_does_not_exist(folder: Path) -> None:
         whyword.load(folder, dtype="int8")
     assert whyword.load(folder, dtype="float64").dtype == torch.float64
     with pytest.raises(
-        whyword.ModelError, match=r"^dtype is float64, the model in memory is torch\.float32\."
+        whyword.ModelError, match=r"^dtype is float64 and device None, but the model in memory is"
     ):
         whyword.load(build("gpt2", torch.float32), dtype="float64")
 
@@ -316,7 +334,7 @@ def test_things_of_the_wrong_type() -> None:
         from families import build
         network = build("gpt2", torch.float32)
         model = whyword.load(network)
-        for wrong in ((network, [3]), (model, ["a", "b"])):
+        for wrong in ((network, [3]), (model, ["a", "b"]), (model, None), (model, b"ab")):
             try:
                 whyword.explain(*wrong)
             except whyword.InputError as error:
@@ -333,6 +351,51 @@ def test_things_of_the_wrong_type() -> None:
     assert done.stdout.strip().splitlines() == [
         "The model is a GPT2LMHeadModel.",
         "Load it first: model = whyword.load(your_model, tokenizer=...).",
-        "A prompt cannot be a list of str.",
+        "A prompt cannot be ['a', 'b'].",
+        "Give text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
+        "A prompt cannot be None.",
+        "Give text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
+        "A prompt cannot be b'ab'.",
         "Give text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
     ]
+
+
+def test_an_encoder_decoder_model() -> None:
+    config = transformers.T5Config(num_layers=1, d_model=8, d_kv=4, d_ff=8, num_heads=2, vocab_size=50)
+    with refuses(
+        whyword.ModelError,
+        r"T5ForConditionalGeneration is an encoder–decoder model\.",
+        r"Give a decoder-only language model\.",
+    ):
+        whyword.load(transformers.T5ForConditionalGeneration(config))
+
+
+def test_a_norm_that_the_general_description_does_not_know() -> None:
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.StableLmConfig(**sizes, num_key_value_heads=2, vocab_size=50)
+    with pytest.raises(whyword.WhywordError, match=r"'stablelm' is not catalogued.*\nCatalogued: bloom"):
+        whyword.load(transformers.StableLmForCausalLM(config))
+
+
+def test_a_file_that_holds_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1")
+    with pytest.raises(whyword.ModelError, match=r"cannot be loaded: .*\n"):
+        whyword.load(folder)
+
+
+def test_a_chat_template_that_refuses(model: whyword.Model) -> None:
+    tokenizer = toy_tokenizers.make("byte-level")
+    tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
+    other = whyword.load(model.network, tokenizer=tokenizer)
+    with pytest.raises(
+        whyword.InputError, match=r"refuses these messages: roles must alternate\.\nGive turns"
+    ):
+        whyword.explain(other, [{"role": "user", "content": "A report"}])
+
+
+def test_a_damaged_document(model: whyword.Model, tmp_path: Path) -> None:
+    document = whyword.explain(model, "A report").to_dict()
+    del document["position"]
+    (tmp_path / "e.json").write_text(json.dumps(document))
+    with pytest.raises(whyword.InputError, match=r"e\.json is damaged: KeyError\('position'\)\.\n"):
+        whyword.read(tmp_path / "e.json")

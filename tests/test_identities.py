@@ -142,3 +142,24 @@ def test_whatever_attention_the_model_runs_with(attention: str) -> None:
     explanation = whyword.explain(whyword.load(network), prompt_of(17), target=5)
     assert network.config._attn_implementation == attention
     torch.testing.assert_close(explanation.by_head, expected.by_head)
+
+
+def test_weights_of_several_types() -> None:
+    network = build("llama-untied", torch.bfloat16)
+    network.lm_head.float()
+    network.model.norm.register_forward_hook(lambda _module, _inputs, output: output.float())
+    model = whyword.load(network)
+    assert model.dtype == torch.bfloat16
+    assert whyword.explain(model, prompt_of(12), target=5).ledger.error <= 2e-2
+
+
+def test_generation_is_greedy_and_without_dropout() -> None:
+    network = build("gpt2", torch.float32, resid_pdrop=0.5, embd_pdrop=0.5)
+    network.generation_config.repetition_penalty = 5.0
+    expected = [e.target.id for e in whyword.explain_continuation(whyword.load(network), prompt_of(5))]
+    network.train()
+    model = whyword.load(network)
+    for _ in range(3):
+        assert [e.target.id for e in whyword.explain_continuation(model, prompt_of(5))] == expected
+    first = whyword.explain(model, prompt_of(5)).target.id
+    assert expected[0] == first

@@ -6,10 +6,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import ByT5Tokenizer
 
 import whyword
 from whyword.prompt import continue_prompt, extend_prompt
-from whyword.tokens import join_word, spell
+from whyword.tokens import Token, join_word, spell
 
 import toy_tokenizers
 from families import build
@@ -36,6 +37,20 @@ def test_tokens_spell_the_text(model: whyword.Model) -> None:
         assert token.special or TEXT[token.start : token.end] == token.text.strip()
 
 
+def test_an_empty_first_piece_has_no_text(model: whyword.Model) -> None:
+    for text in ("été has", "(with) 12", "語 text"):
+        tokens = whyword.tokenize(model, text, bos=False)
+        pieces = [
+            token for before, token in pairwise([None, *tokens]) if not shares_a_character(before, token)
+        ]
+        assert "".join(token.text for token in pieces) == text
+
+
+def shares_a_character(one: Token | None, two: Token) -> bool:
+    """Say whether two tokens are bytes of one character."""
+    return one is not None and one.end > two.start
+
+
 def test_words_are_found_in_the_text(model: whyword.Model) -> None:
     tokens = whyword.tokenize(model, "She said: don't (ever) go, 12-34!", bos=False)
     assert tokens.words() == ["She", "said", ":", "don't", "(", "ever", ")", "go", ",", "12-34", "!"]
@@ -48,6 +63,11 @@ def test_offsets_of_unusual_text(plain: whyword.Model) -> None:
         assert 0 <= token.start <= token.end <= len(text)
         assert token.text.strip() in text
     assert [w for w in tokens.words() if w.strip()] == ["été", "🙂", "日本語", "ok"]
+
+
+@pytest.mark.parametrize("text", ["हिन्दी भाषा", "cafe\u0301s noe\u0308l", "a 👩‍👩‍👧 b"])
+def test_marks_belong_to_their_word(plain: whyword.Model, text: str) -> None:
+    assert whyword.tokenize(plain, text).words() == text.split()
 
 
 def test_pieces_of_one_character_are_one_word(plain: whyword.Model) -> None:
@@ -100,6 +120,14 @@ def test_a_leading_space_changes_nothing(model: whyword.Model, word: str) -> Non
         ("(", "has", "has"),
         ("我读", "书", "书"),
         ("", "has", "has"),
+        ("def f():\n", "    return", "    return"),
+        ("the report", "\n", "\n"),
+        ('She said "', "Hello", "Hello"),
+        ('She said "no"', "and", " and"),
+        ("well-", "known", "known"),
+        ("a -", "b", " b"),
+        ("$", "5", "5"),
+        ("the report", "   ", ""),
     ],
 )
 def test_where_a_space_belongs(text: str, word: str, joined: str) -> None:
@@ -118,6 +146,14 @@ def test_a_word_of_several_tokens_is_explained_where_it_differs(model: whyword.M
     assert (e.target.id, e.foil.id) == (one[place], two[place])
     assert e.to_dict()["forced"] == place
     assert e.tokens.text.startswith("She said that he toto")
+
+
+def test_a_word_that_does_not_fit_behind_its_prompt(model: whyword.Model) -> None:
+    """Prompt and word may merge into other tokens than the prompt's own: then the word is read alone."""
+    for text, word in (("She has.", "."), ("日本", "語"), ("A report ", "about")):
+        ids = continue_prompt(model, whyword.tokenize(model, text), word)
+        assert model.tokenizer.decode(ids).strip() == word
+        assert model.tokenizer.decode(ids[:1]).strip() != ""
 
 
 def test_ids_of_a_text_are_the_text(model: whyword.Model) -> None:
@@ -169,6 +205,19 @@ def test_a_generated_continuation(plain: whyword.Model) -> None:
     assert all(e.target.id == whyword.explain(plain, e.tokens).target.id for e in c)
     contrasted = whyword.explain_continuation(plain, TEXT, new_tokens=3, foil="auto")
     assert all(e.foil is not None and e.foil.id != e.target.id for e in contrasted)
+
+
+def test_an_indent_stays(plain: whyword.Model) -> None:
+    assert whyword.explain_continuation(plain, "text:\n", "    about it").text == "    about it"
+
+
+def test_ids_for_a_slow_tokenizer() -> None:
+    tokenizer = ByT5Tokenizer()
+    model = whyword.load(build("gpt2", torch.float32, vocab_size=400), tokenizer=tokenizer)
+    e = whyword.explain(model, tokenizer("a bc").input_ids[:-1], target=7)
+    assert e.tokens.words() == ["a", "bc"]
+    with pytest.raises(whyword.InputError, match="ByT5Tokenizer gives no character offsets"):
+        whyword.explain(model, "a bc")
 
 
 def test_a_continuation_in_words(model: whyword.Model) -> None:

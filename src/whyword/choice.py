@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -9,7 +11,7 @@ from torch import Tensor
 from .errors import InputError
 from .ledger import Target
 from .models.model import Model
-from .prompt import continue_prompt, require_token
+from .prompt import continue_prompt, require_tokens
 from .tokens import Tokens
 
 __all__ = ["AUTO", "Question", "choose", "pose"]
@@ -35,7 +37,7 @@ def pose(
     model: Model, prompt: Tokens, target: str | int | None, foil: str | int | Sequence[str | int] | None
 ) -> Question:
     """Find the first token where target and foils differ, and what is forced before it."""
-    foils = [foil] if isinstance(foil, str | int) else list(foil or ())
+    foils = _several(foil)
     runner_up = foils == [AUTO]
     if target is None:
         if foils and not runner_up:
@@ -58,7 +60,7 @@ def pose(
     )
 
 
-def choose(question: Question, logits: Float[Tensor, "vocab"]) -> Target:
+def choose(question: Question, logits: Float[Tensor, " vocab"]) -> Target:
     """Fill in what the model decides: its first choice, its runner-up."""
     best = logits.topk(min(2, logits.shape[0])).indices.tolist()
     target = best[0] if question.target is None else question.target
@@ -72,10 +74,24 @@ def choose(question: Question, logits: Float[Tensor, "vocab"]) -> Target:
     return Target(target, question.foils)
 
 
+def _several(foil: str | int | Sequence[str | int] | None) -> list[str | int]:
+    if foil is None:
+        return []
+    foils: list[Any] = list(foil) if isinstance(foil, list | tuple) else [foil]
+    if not foils:
+        raise InputError("The list of foils is empty.", "Name at least one foil, or none at all.")
+    return foils
+
+
 def _ids_of(model: Model, prompt: Tokens, word: str | int) -> list[int]:
     if isinstance(word, str):
         return continue_prompt(model, prompt, word)
-    return [require_token(model, word)]
+    try:
+        ids = [index(word)]
+    except TypeError:
+        raise InputError(f"A target or foil cannot be {word!r}.", "Give a word or a token id.") from None
+    require_tokens(model, ids)
+    return ids
 
 
 def _first_difference(target: str | int, wanted: list[int], foil: str | int, other: list[int]) -> int:

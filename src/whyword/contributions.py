@@ -56,7 +56,7 @@ def _subtract(
     weights: Float[Tensor, "head row source"],
     projected: Float[Tensor, "head source model"],
     whole: Float[Tensor, "row model"],
-    buffer: Float[Tensor, "size"],
+    buffer: Float[Tensor, " size"],
 ) -> Float[Tensor, "source row model"]:
     """Give y_i − Σ_h A[h,i,j] P[h,j] for one tile of pairs, in the buffer.
 

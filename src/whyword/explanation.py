@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ class Explanation:
         return self.foils[0] if self.foils else None
 
     @property
-    def scores(self) -> Float[Tensor, "token"]:
+    def scores(self) -> Float[Tensor, " token"]:
         """One number per token: the sum of `by_block`."""
         return self.by_block.sum(0)
 
@@ -91,11 +91,11 @@ class Explanation:
             "model": self.model,
             "method": self.method,
             "text": self.tokens.text,
-            "tokens": [vars(token) for token in self.tokens],
+            "tokens": [asdict(token) for token in self.tokens],
             "forced": self.forced,
             "position": self.position,
-            "target": vars(self.target),
-            "foils": [vars(foil) for foil in self.foils],
+            "target": asdict(self.target),
+            "foils": [asdict(foil) for foil in self.foils],
             "scores": _numbers(self.scores),
             "by_block": _numbers(self.by_block),
             "by_head": _numbers(self.by_head),
@@ -110,7 +110,7 @@ class Explanation:
                 "logit": ledger.logit,
                 "error": ledger.error,
             },
-            "notes": NOTES,
+            "notes": dict(NOTES),
         }
 
     def save(self, path: str | Path) -> None:
@@ -131,7 +131,8 @@ class Continuation(Sequence[Explanation]):
         return len(self.explanations)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.explanations[index]
+        found = self.explanations[index]
+        return Continuation(found) if isinstance(index, slice) else found
 
     def __iter__(self) -> Iterator[Explanation]:
         return iter(self.explanations)
@@ -157,6 +158,15 @@ def read(path: str | Path) -> Explanation:
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != SCHEMA:
         raise InputError(f"{path} has the schema {schema!r}.", f"This version reads {SCHEMA!r}.")
+    try:
+        return _from_document(document)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path} is damaged: {error!r}.", "Give a file that Explanation.save wrote."
+        ) from error
+
+
+def _from_document(document: dict[str, Any]) -> Explanation:
     ledger: dict[str, Any] = {
         key: torch.tensor(value, dtype=torch.float64) if isinstance(value, list) else value
         for key, value in document["ledger"].items()

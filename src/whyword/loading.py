@@ -43,10 +43,10 @@ def load(
     )
     try:
         prove(model)
-    except ProofError as error:
+    except (ProofError, ModelError) as error:
         if model.architecture is not GENERAL:
             raise
-        raise ProofError(
+        raise type(error)(
             f"The model type {model.config.model_type!r} is not catalogued, and the general description does "
             f"not fit it: {error.wrong}",
             f"Catalogued: {catalogued()}. For others pass whyword.load(..., architecture=...).",

@@ -23,9 +23,9 @@ class FrozenNorm:
 
     scale: Float[Tensor, "position 1"]
     """s: one number per position."""
-    weight: Float[Tensor, "model"]
+    weight: Float[Tensor, " model"]
     """γ."""
-    bias: Float[Tensor, "model"] | None
+    bias: Float[Tensor, " model"] | None
     """β."""
     centred: bool
     """Whether the mean is subtracted."""
@@ -50,7 +50,7 @@ class FrozenNorm:
         direction = self.scale * self.weight * direction
         return direction - direction.mean(-1, keepdim=True) if self.centred else direction
 
-    def project_bias(self, direction: Float[Tensor, "position model"]) -> Float[Tensor, "position"]:
+    def project_bias(self, direction: Float[Tensor, "position model"]) -> Float[Tensor, " position"]:
         """Give what the bias adds in a direction."""
         if self.bias is None:
             return direction.new_zeros(direction.shape[0])

@@ -1,8 +1,8 @@
 """The whole pipeline in one call: text → Tokens → Trace → Ledger → Attribution."""
 
 from collections.abc import Sequence
+from operator import index
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,9 +13,9 @@ from .errors import InputError
 from .explanation import Choice, Continuation, Explanation
 from .ledger import Target, settle
 from .models.model import Model
-from .prompt import Prompt, continue_prompt, extend_prompt, read_prompt, token_text
+from .prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require_tokens, token_text
 from .tokens import Tokens
-from .trace import Trace, record
+from .trace import Trace, generate, record
 
 __all__ = ["explain", "explain_continuation", "mixing"]
 
@@ -64,8 +64,7 @@ def explain_continuation(
         raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
     tokens = read_prompt(_require_model(model), prompt)
     ids = _continuation_ids(model, tokens, continuation, new_tokens)
-    whole = read_prompt(model, extend_prompt(model, tokens, ids))
-    context = whole.first(len(whole) - 1)
+    context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
     positions = range(len(tokens) - 1, len(context))
     trace = _record(model, context, positions, way)
     targets = [
@@ -79,6 +78,7 @@ def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
     """Give each position's stream as a mix of input tokens, after every block (heuristic)."""
     tokens = read_prompt(_require_model(model), prompt)
     trace = record(model, tokens.ids, [len(tokens) - 1], mixed_blocks=len(model.blocks))
+    settle(model, trace, [Target(int(trace.logits[0].argmax()))])  # nothing is shown that is not proven
     return mix(trace).float()
 
 
@@ -140,20 +140,15 @@ def _continuation_ids(
     if isinstance(continuation, str):
         return continue_prompt(model, prompt, continuation)
     if continuation is not None:
-        ids = [int(id_) for id_ in continuation]
+        ids = [index(id_) for id_ in continuation]
         if not ids:
             raise InputError(
                 "The continuation is empty.", "Give at least one token, or None to generate one."
             )
+        require_tokens(model, ids)
         return ids
-    return _generate(model, prompt, new_tokens)
-
-
-@torch.no_grad()
-def _generate(model: Model, prompt: Tokens, new_tokens: int) -> list[int]:
-    """Let the model go on greedily."""
-    ids = torch.tensor([prompt.ids], device=model.device)
-    generated = model.network.generate(
-        ids, attention_mask=torch.ones_like(ids), max_new_tokens=new_tokens, do_sample=False, num_beams=1
-    )
-    return [int(id_) for id_ in generated[0, len(prompt) :]]
+    room = new_tokens if model.most_tokens is None else min(new_tokens, model.most_tokens - len(prompt) + 1)
+    if room < 1:
+        raise InputError(f"new_tokens is {new_tokens}.", "Let the model generate at least one token.")
+    generated: list[int] = generate(model, prompt.ids, room)
+    return generated

@@ -1,6 +1,7 @@
 """From what a user has (text, ids, chat turns, words) to tokens the model reads."""
 
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any
 
 from torch import Tensor
@@ -14,7 +15,7 @@ __all__ = [
     "continue_prompt",
     "extend_prompt",
     "read_prompt",
-    "require_token",
+    "require_tokens",
     "token_text",
     "tokenize",
 ]
@@ -50,6 +51,7 @@ def tokenize(model: Model, text: str, bos: bool | None = None) -> Tokens:
 def read_prompt(model: Model, prompt: Prompt) -> Tokens:
     """Turn any kind of prompt into tokens that fit the model."""
     tokens = _tokens_of(model, prompt)
+    require_tokens(model, tokens.ids)
     if len(tokens) == 0:
         raise InputError("The prompt is empty.", "Give at least one token.")
     if model.most_tokens is not None and len(tokens) > model.most_tokens:
@@ -68,8 +70,8 @@ def continue_prompt(model: Model, prompt: Tokens, text: str) -> list[int]:
     before = _encode(model, prompt.text, add_special=False).ids
     whole = _encode(model, prompt.text + joined, add_special=False).ids
     fits = whole[: len(before)] == before
-    ids = whole[len(before) :] if fits else _encode(model, joined, add_special=False).ids
-    if not ids:
+    ids = whole[len(before) :] if fits else _encode_alone(model, joined)
+    if not joined or not ids:
         raise InputError(f"{text!r} has no tokens.", "Give a word, or a token id.")
     return ids
 
@@ -79,11 +81,11 @@ def extend_prompt(model: Model, prompt: Tokens, ids: Sequence[int]) -> Tokens:
     every, text = [*prompt.ids, *ids], prompt.text
     spans = [(token.start, token.end) for token in prompt]
     names = [token.text if token.special else None for token in prompt]
-    for index in range(len(prompt), len(every)):
-        piece = _added_text(model, every[max(0, index - _CONTEXT) : index], every[index])
+    for place in range(len(prompt), len(every)):
+        piece = _added_text(model, every[max(0, place - _CONTEXT) : place], every[place])
         spans.append((len(text), len(text) + len(piece)))
         text += piece
-        names.append(piece if every[index] in model.special_ids else None)
+        names.append(piece if every[place] in model.special_ids else None)
     return spell(text, every, spans, names)
 
 
@@ -94,13 +96,13 @@ def token_text(model: Model, id_: int, before: Tokens) -> str:
     )
 
 
-def require_token(model: Model, id_: int) -> int:
-    """Refuse an id that the model has no token for."""
-    if not 0 <= id_ < model.vocabulary:
-        raise InputError(
-            f"There is no token {id_} in {model.name}.", f"Token ids go from 0 to {model.vocabulary - 1}."
-        )
-    return id_
+def require_tokens(model: Model, ids: Sequence[int]) -> None:
+    """Refuse ids that the model has no token for."""
+    for id_ in {min(ids), max(ids)} if ids else ():
+        if not 0 <= id_ < model.vocabulary:
+            raise InputError(
+                f"There is no token {id_} in {model.name}.", f"Token ids go from 0 to {model.vocabulary - 1}."
+            )
 
 
 def _tokens_of(model: Model, prompt: Prompt) -> Tokens:
@@ -108,52 +110,66 @@ def _tokens_of(model: Model, prompt: Prompt) -> Tokens:
         return prompt
     if isinstance(prompt, str):
         return tokenize(model, prompt)
-    if isinstance(prompt, Tensor):
-        if prompt.ndim != 1:
-            raise InputError(
-                f"The prompt's ids have shape {tuple(prompt.shape)}.",
-                "Give one prompt: a tensor with one axis.",
-            )
-        prompt = [int(id_) for id_ in prompt.tolist()]
-    items: list[Any] = list(prompt)
-    if items and all(isinstance(item, Mapping) for item in items):
-        return _render_chat(model, items)
-    if all(isinstance(item, int) and not isinstance(item, bool) for item in items):
-        for id_ in {min(items), max(items)} if items else ():
-            require_token(model, id_)
-        return _read_ids(model, items)
-    raise InputError(
-        f"A prompt cannot be a list of {type(items[0]).__name__}.",
-        "Give text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
-    )
+    if isinstance(prompt, Tensor) and (prompt.ndim != 1 or prompt.is_floating_point()):
+        raise InputError(
+            f"The prompt's ids have shape {tuple(prompt.shape)} and type {prompt.dtype}.",
+            "Give one prompt: a tensor of integers with one axis.",
+        )
+    try:
+        items: list[Any] = list(prompt)
+        if items and all(isinstance(item, Mapping) for item in items):
+            return _render_chat(model, items)
+        if isinstance(prompt, bytes):
+            raise TypeError("bytes are not token ids")
+        ids = [index(item) for item in items]
+    except TypeError:
+        raise InputError(
+            f"A prompt cannot be {_short(prompt)}.",
+            "Give text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
+        ) from None
+    require_tokens(model, ids)
+    return _read_ids(model, ids)
+
+
+def _encode_alone(model: Model, text: str) -> list[int]:
+    """Tokenize a word that does not fit behind its prompt, without the empty piece some put before it."""
+    ids = _encode(model, text, add_special=False).ids
+    empty = len(ids) > 1 and not text[:1].isspace() and not _decode(model, ids[:1]).strip()
+    return ids[1:] if empty else ids
 
 
 def _render_chat(model: Model, messages: list[Mapping[str, str]]) -> Tokens:
     """Write chat turns with the tokenizer's template; a last turn of the assistant is continued."""
     tokenizer = _tokenizer_for(model, "chat messages")
     for message in messages:
-        if not {"role", "content"} <= message.keys():
+        if not (isinstance(message.get("role"), str) and isinstance(message.get("content"), str)):
             raise InputError(
-                f"A chat message has the keys {', '.join(map(str, message)) or 'none'}.",
-                "Give every message a 'role' and a 'content'.",
+                f"A chat message is {_short(dict(message))}.",
+                "Give every message a 'role' and a 'content': texts.",
             )
     if tokenizer.chat_template is None:
         raise InputError(
             f"The tokenizer of {model.name} has no chat template.", "Give the prompt as text instead."
         )
     answering = messages[-1]["role"] == "assistant"
-    text = tokenizer.apply_chat_template(
-        [dict(message) for message in messages],
-        tokenize=False,
-        add_generation_prompt=not answering,
-        continue_final_message=answering,
-    )
+    try:
+        text = tokenizer.apply_chat_template(
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=not answering,
+            continue_final_message=answering,
+        )
+    except Exception as error:  # a template may raise anything
+        raise InputError(
+            f"The chat template of {model.name} refuses these messages: {error}.",
+            "Give turns in the order and with the roles that it knows.",
+        ) from error
     return _encode(model, text, add_special=False)
 
 
 def _read_ids(model: Model, ids: list[int]) -> Tokens:
     """Find the text that ids stand for."""
-    if model.tokenizer is None:
+    if model.tokenizer is None or not model.tokenizer.is_fast:
         return extend_prompt(model, Tokens("", ()), ids)
     text = model.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     again = _encode(model, text, add_special=False)
@@ -172,7 +188,12 @@ def _encode(model: Model, text: str, *, add_special: bool) -> Tokens:
     encoding = tokenizer(text, add_special_tokens=add_special, return_offsets_mapping=True, verbose=False)
     ids, special = encoding["input_ids"], model.special_ids
     names = [tokenizer.convert_ids_to_tokens(id_) if id_ in special else None for id_ in ids]
-    return spell(text, ids, [tuple(span) for span in encoding["offset_mapping"]], names)
+    spans = [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
+    for place, (start, end) in enumerate(spans[:-1]):
+        # SentencePiece puts an empty piece before a text and gives it the first character of the next piece.
+        if start < end and start == spans[place + 1][0] and not _decode(model, [ids[place]]).strip():
+            spans[place] = (start, start)
+    return spell(text, ids, spans, names)
 
 
 def _added_text(model: Model, before: list[int], id_: int) -> str:
@@ -199,5 +220,7 @@ def _tokenizer_for(model: Model, what: str) -> Any:
     return model.tokenizer
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:37] + "...")
+def _short(thing: object) -> str:
+    """Show a thing in a few characters."""
+    shown = repr(thing)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -4,17 +4,21 @@ Words are found in the text and tokens are matched to them by where they start a
 characters of a tokenizer. Spaces at the edge of a token are not part of its span.
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import regex
+
 __all__ = ["Token", "Tokens", "join_word", "spell"]
 
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-"""Scripts written without spaces between words: Thai, Lao, Burmese, Khmer, Kana, Han."""
-_OPENING = "([{“‘«/"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['’\-][^\W{_UNSPACED}]+)*|[^\w\s]")
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+"""Scripts written without spaces between words."""
+_LETTER = rf"[[\w\p{{M}}\u200c\u200d]--[{_UNSPACED}]]"
+_WORD = regex.compile(rf"[{_UNSPACED}]\p{{M}}*|{_LETTER}+(?:['’\-]{_LETTER}+)*|(?!\s)\X", flags=regex.V1)
+"""A character of an unspaced script, letters and digits with their marks, or any other visible character."""
+_OPENING = regex.compile(r"[(\[{“‘«¿¡/$#@_]$|(?<!\S)[\"']$|(?<=\S)[-–—]$")
+"""What no space follows: brackets, quotes that open, signs before a word, hyphens inside one."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +107,18 @@ def spell(
 def join_word(text: str, word: str) -> str:
     """Give a word as it is written after a text: with a space before it, unless none belongs there.
 
-    " has" and "has" mean the same; punctuation and scripts without spaces follow directly.
+    " has" and "has" mean the same; punctuation and scripts without spaces follow directly; other leading
+    whitespace (an indent, a line break) stays as it is.
     """
-    bare = word.lstrip(" ")
-    if not bare or not text or text[-1].isspace() or text[-1] in _OPENING:
+    bare = word.removeprefix(" ")
+    if not bare.strip(" "):
+        return ""
+    if bare[0].isspace():
+        return word
+    if not text or text[-1].isspace() or _OPENING.search(text):
         return bare
-    if word != bare:
-        return " " + bare
-    return " " + bare if bare[0].isalnum() and not re.match(f"[{_UNSPACED}]", bare) else bare
+    follows = bare == word and (not bare[0].isalnum() or regex.match(f"[{_UNSPACED}]", bare))
+    return bare if follows else " " + bare
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:

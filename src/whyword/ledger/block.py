@@ -31,7 +31,7 @@ class Part:
     def pull_back(
         self, direction: Float[Tensor, "position model"]
     ) -> tuple[
-        Float[Tensor, "position model"], Float[Tensor, "position model"], Float[Tensor, "position"] | float
+        Float[Tensor, "position model"], Float[Tensor, "position model"], Float[Tensor, " position"] | float
     ]:
         """Pull a direction of the stream above the sub-layer back through its norms.
 
@@ -54,7 +54,7 @@ class AttentionPart(Part):
     trace: AttentionTrace
     weight: Float[Tensor, "head dim model"]
     """W_O by head."""
-    bias: Float[Tensor, "model"]
+    bias: Float[Tensor, " model"]
     """b_O, zeros where the projection has none."""
 
     def update(self, direction: Float[Tensor, "position model"]) -> Float[Tensor, "position head source"]:
@@ -85,7 +85,8 @@ class MlpPart(Part):
 def replay(model: Model, index: int, trace: BlockTrace) -> tuple[AttentionPart | MlpPart, ...]:
     """Add up a block from its parts, freeze the norms on the way, and prove that the model did the same."""
     block, place, tolerance = model.blocks[index], f"block {index + 1}", tolerance_of(model.dtype)
-    stream, scale, parts = trace.stream_in, _length(trace.stream_in), []
+    stream = trace.stream_in.to(trace.stream_out.device)
+    scale, parts = _length(stream), []
     for sublayer, written in zip(model.architecture.decoder.sublayers, trace.sublayers, strict=True):
         part = _freeze_part(model, block, sublayer, written, stream)
         if isinstance(part, AttentionPart):

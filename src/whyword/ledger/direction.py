@@ -22,7 +22,7 @@ class Target:
 
 
 def contrast(
-    rows: Float[Tensor, "vocab *model"], target: Target, dtype: torch.dtype
+    rows: Float[Tensor, " vocab *model"], target: Target, dtype: torch.dtype
 ) -> Float[Tensor, "*model"]:
     """Give the target's row minus the mean of the foils' rows."""
     row = rows[target.token].to(dtype)
@@ -35,7 +35,7 @@ def unembedding_direction(model: Model, targets: Sequence[Target]) -> Float[Tens
     return torch.stack([contrast(rows, target, model.compute_dtype) for target in targets])
 
 
-def unembedding_bias(model: Model, targets: Sequence[Target]) -> Float[Tensor, "position"]:
+def unembedding_bias(model: Model, targets: Sequence[Target]) -> Float[Tensor, " position"]:
     """Give what the unembedding's own bias adds to each target."""
     bias = output_bias(model.unembedding, model.compute_dtype)
     if bias is None:
@@ -45,7 +45,7 @@ def unembedding_bias(model: Model, targets: Sequence[Target]) -> Float[Tensor, "
 
 def read_logits(
     logits: Float[Tensor, "position vocab"], targets: Sequence[Target]
-) -> Float[Tensor, "position"]:
+) -> Float[Tensor, " position"]:
     """Read the model's own logit (difference) of each target."""
     return torch.stack(
         [contrast(row, target, row.dtype) for row, target in zip(logits, targets, strict=True)]

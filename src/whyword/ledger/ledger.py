@@ -31,11 +31,11 @@ class Ledger:
 
     embedding: float
     """What the position's own embedding adds."""
-    attention: Float[Tensor, "block"]
+    attention: Float[Tensor, " block"]
     """What attention adds: the sum of `by_head` over heads and sources."""
-    attention_bias: Float[Tensor, "block"]
+    attention_bias: Float[Tensor, " block"]
     """What the bias of each attention's output projection adds."""
-    mlp: Float[Tensor, "block"]
+    mlp: Float[Tensor, " block"]
     """What each MLP adds."""
     norm_bias: float
     """What the biases of the norms on the way to the logit add."""
@@ -79,14 +79,14 @@ def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledge
     return tuple(_close(model, entries, row, position) for row, position in enumerate(trace.positions))
 
 
-def _gather(blocks: Sequence[Float[Tensor, "position *rest"]]) -> Float[Tensor, "position block *rest"]:
+def _gather(blocks: Sequence[Float[Tensor, "position ..."]]) -> Float[Tensor, "position block ..."]:
     """Stack what blocks have added, wherever they are."""
     return torch.stack([block.cpu() for block in blocks], dim=1)
 
 
 def _enter_stack(
     model: Model, trace: Trace, direction: Float[Tensor, "position unembedded"]
-) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position"]]:
+) -> tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]:
     """Pull directions back from the unembedding to the stream after the last block.
 
     Gives them with what the final norm's bias adds, after proving that the frozen norm of the last stream is
@@ -122,15 +122,15 @@ class _Entries:
     by_head: Float[Tensor, "position block head source"]
     attention_bias: Float[Tensor, "position block"]
     mlp: Float[Tensor, "position block"]
-    embedding: Float[Tensor, "position"]
-    norm_bias: Float[Tensor, "position"]
-    unembedding_bias: Float[Tensor, "position"]
-    logit: Float[Tensor, "position"]
+    embedding: Float[Tensor, " position"]
+    norm_bias: Float[Tensor, " position"]
+    unembedding_bias: Float[Tensor, " position"]
+    logit: Float[Tensor, " position"]
 
 
 def _close(model: Model, entries: _Entries, row: int, position: int) -> Ledger:
     """Add up the entries of one position and compare with the model's logit."""
-    by_head = entries.by_head[row, :, :, : position + 1]
+    by_head = entries.by_head[row, :, :, : position + 1].clone()  # not a view of all positions
     attention = by_head.double().sum((1, 2))
     attention_bias, mlp = entries.attention_bias[row].double(), entries.mlp[row].double()
     single = torch.stack(

@@ -57,8 +57,9 @@ class Model:
 
     @cached_property
     def dtype(self) -> torch.dtype:
-        """The type of the weights."""
-        return self.unembedding_rows.dtype
+        """The type of the weights: the coarsest, where there are several."""
+        types = {parameter.dtype for parameter in self.network.parameters() if parameter.is_floating_point()}
+        return cast(torch.dtype, max(types, key=lambda dtype: torch.finfo(dtype).eps))
 
     @cached_property
     def compute_dtype(self) -> torch.dtype:
@@ -142,11 +143,16 @@ def module_at(parent: nn.Module, path: str) -> nn.Module:
 def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "written model"]:
     """Read a projection's weight as a matrix that is applied from the right."""
     weight = cast(Tensor, module.weight).detach()
+    if weight.is_meta or not weight.is_floating_point():
+        raise ModelError(
+            f"The weights of {type(module).__name__} are {weight.dtype} on {weight.device}.",
+            "Load the model unquantised and on a device: what it wrote is computed from its weights.",
+        )
     is_transposed = isinstance(module, nn.Linear)
     return (weight.T if is_transposed else weight).to(dtype)
 
 
-def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "model"] | None:
+def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " model"] | None:
     """Read a projection's or a norm's bias, None where it has none."""
     bias = getattr(module, "bias", None)
     return None if bias is None else bias.detach().to(dtype)

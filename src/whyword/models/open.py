@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from ..errors import ModelError
 from .architecture import Architecture
@@ -43,13 +44,18 @@ def open_model(
     else:
         network = _require_network(source)
         name = str(getattr(network.config, "_name_or_path", "") or type(network).__name__)
-        if dtype is not None and network.dtype != _dtype(dtype):
+        if (dtype is not None and network.dtype != _dtype(dtype)) or device is not None:
             raise ModelError(
-                f"dtype is {dtype}, the model in memory is {network.dtype}.",
-                "Convert it before you load it here: nothing is changed on a model that is yours.",
+                f"dtype is {dtype} and device {device}, but the model in memory is {network.dtype} on "
+                f"{network.device}.",
+                "Convert and move it before you load it here: nothing is changed on a model that is yours.",
             )
     if device is not None:
         network = network.to(device)
+    if network.config.is_encoder_decoder:
+        raise ModelError(
+            f"{type(network).__name__} is an encoder–decoder model.", "Give a decoder-only language model."
+        )
     if network.get_output_embeddings() is None:
         raise ModelError(
             f"{type(network).__name__} has no unembedding.", "Give a model that predicts tokens."
@@ -103,7 +109,7 @@ def _load_network(
             output_loading_info=True,
             **options,
         )
-    except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
         raise _explain_failure(source, error) from error
     if missing := sorted(info["missing_keys"]):
         raise ModelError(

@@ -29,14 +29,15 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from ..errors import ModelError
 from ..models.model import Model
 
-__all__ = ["AttentionCall", "ReturnedWeights", "Weigher", "watch_attention"]
+__all__ = ["RUNNING", "AttentionCall", "ReturnedWeights", "Weigher", "watch_attention"]
 
 _PREFIX = "whyword_"
 _MASKS = {"sdpa": sdpa_mask, "eager": eager_mask}
 # What weights give with the values is known already, so none need be multiplied; but transformers 4 reads the
 # head's width off the values (GPT-2).
 _VALUE_COLUMNS = slice(0) if int(transformers.__version__.split(".")[0]) >= 5 else slice(None)
-_lock = threading.RLock()
+RUNNING = threading.RLock()
+"""Held while whyword runs a network: one run at a time."""
 _watcher: ContextVar[Callable[["AttentionCall"], None] | None] = ContextVar("_watcher", default=None)
 
 
@@ -56,7 +57,7 @@ class AttentionCall:
         """The value vectors."""
         return self.values[0]
 
-    def weigh(self, rows: slice | Int[Tensor, "row"], sources: int) -> Float[Tensor, "head row source"]:
+    def weigh(self, rows: slice | Int[Tensor, " row"], sources: int) -> Float[Tensor, "head row source"]:
         """Compute the weights of some rows over the first sources, by the modelling file's eager function."""
         dtype = torch.promote_types(self.query.dtype, torch.float32)
         _, weights = _eager_function(self.module)(
@@ -70,7 +71,7 @@ class AttentionCall:
         return cast(Tensor, weights)[0]
 
     def _mask_of(
-        self, rows: slice | Int[Tensor, "row"], sources: int, dtype: torch.dtype
+        self, rows: slice | Int[Tensor, " row"], sources: int, dtype: torch.dtype
     ) -> Float[Tensor, "1 one row source"] | None:
         """Give the additive mask of some rows, whatever form the model's attention takes its mask in."""
         if self.mask is None:
@@ -100,7 +101,7 @@ class ReturnedWeights:
     value: Float[Tensor, "value_head source dim"]
     weights: Float[Tensor, "head position source"]
 
-    def weigh(self, rows: slice | Int[Tensor, "row"], sources: int) -> Float[Tensor, "head row source"]:
+    def weigh(self, rows: slice | Int[Tensor, " row"], sources: int) -> Float[Tensor, "head row source"]:
         """Pick the weights of some rows over the first sources."""
         return self.weights[:, rows, :sources]
 
@@ -115,7 +116,7 @@ def watch_attention(model: Model, watcher: Callable[[AttentionCall], None]) -> I
 
     One run at a time: the attention implementation is a setting of the config, which models may share.
     """
-    with _lock:
+    with RUNNING:
         configs = _configs(model.network.config)
         own = [config._attn_implementation for config in configs]
         token = _watcher.set(watcher)

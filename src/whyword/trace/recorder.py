@@ -5,6 +5,7 @@ mixing is wanted, to the contribution matrix. Hooks and the attention implementa
 whatever happens.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -18,12 +19,12 @@ from torch import Tensor, nn
 from ..errors import ModelError, ProofError
 from ..models.architecture import Attention, Stack, ValueLayout
 from ..models.model import Model, module_at
-from .attention import AttentionCall, ReturnedWeights, Weigher, watch_attention
+from .attention import RUNNING, AttentionCall, ReturnedWeights, Weigher, watch_attention
 from .precision import keep_precision
 from .reduction import Reduction
 from .types import AttentionTrace, BlockTrace, MlpTrace, StackTrace, Trace
 
-__all__ = ["record", "run"]
+__all__ = ["generate", "record", "run"]
 
 
 @torch.no_grad()
@@ -62,17 +63,36 @@ def run(model: Model, ids: Sequence[int]) -> Float[Tensor, "row vocab"]:
     return logits[0]
 
 
+@torch.no_grad()
+def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
+    """Let the network go on greedily, whatever its own settings for generation are."""
+    prompt = torch.tensor([list(ids)], device=model.device)
+    with _evaluating(model):
+        generated = model.network.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            max_new_tokens=new_tokens,
+            do_sample=False,
+            num_beams=1,
+            repetition_penalty=1.0,
+            no_repeat_ngram_size=0,
+            return_dict_in_generate=False,
+        )
+    return [int(id_) for id_ in generated[0, len(ids) :]]
+
+
 @contextmanager
 def _evaluating(model: Model) -> Iterator[None]:
     """Switch dropout off, and every module back to what it was afterwards."""
-    training = [module for module in model.modules if module.training]
-    for module in training:
-        module.training = False
-    try:
-        yield
-    finally:
+    with RUNNING:
+        training = [module for module in model.modules if module.training]
         for module in training:
-            module.training = True
+            module.training = False
+        try:
+            yield
+        finally:
+            for module in training:
+                module.training = True
 
 
 @dataclass
@@ -106,27 +126,37 @@ class _Recorder:
         self.calls: dict[nn.Module, AttentionCall] = {}
         self.values: dict[nn.Module, Tensor] = {}
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+        self.thread = threading.get_ident()
 
     def see_attention(self, call: AttentionCall) -> None:
         self.calls[call.module] = call
 
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
+        own = self._own
         for index, block in enumerate(self.model.blocks):
-            yield block.register_forward_pre_hook(self._enter(index), with_kwargs=True)
+            yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
             for order, sublayer in enumerate(self.stack.sublayers):
                 output = module_at(block, sublayer.output)
                 if isinstance(sublayer, Attention):
                     module = module_at(block, sublayer.module)
                     if sublayer.value is not None:
                         projection = module_at(module, sublayer.value.projection)
-                        yield projection.register_forward_hook(self._keep_value(module))
-                    yield output.register_forward_hook(self._keep_projection(module))
-                    yield module.register_forward_hook(self._reduce_attention(index, order, sublayer))
+                        yield projection.register_forward_hook(own(self._keep_value(module)))
+                    yield output.register_forward_hook(own(self._keep_projection(module)))
+                    yield module.register_forward_hook(own(self._reduce_attention(index, order, sublayer)))
                 else:
-                    yield output.register_forward_hook(self._keep_mlp(index, order))
-            yield block.register_forward_hook(self._leave(index))
-        yield self.model.unembedding.register_forward_pre_hook(self._unembed)
+                    yield output.register_forward_hook(own(self._keep_mlp(index, order)))
+            yield block.register_forward_hook(own(self._leave(index)))
+        yield self.model.unembedding.register_forward_pre_hook(own(self._unembed))
+
+    def _own(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Let a hook see this run only: another thread may be using the same network."""
+
+        def see(*seen: Any) -> Any:
+            return hook(*seen) if threading.get_ident() == self.thread else None
+
+        return see
 
     def _enter(self, index: int) -> Callable[..., None]:
         def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

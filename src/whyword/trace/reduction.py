@@ -30,13 +30,13 @@ class Reduction:
     """What the model's own attention gave, heads side by side, before the output projection."""
     output: Float[Tensor, "stream model"]
 
-    def weigh(self, positions: Int[Tensor, "position"]) -> Float[Tensor, "position head source"]:
+    def weigh(self, positions: Int[Tensor, " position"]) -> Float[Tensor, "position head source"]:
         """Give the attention weights of the explained positions."""
         weights = self.weigher.weigh(positions.to(self.context.device), self.weigher.value.shape[1])
         return weights.transpose(0, 1)
 
     def mix(
-        self, positions: Int[Tensor, "position"], stream: Float[Tensor, "stream model"]
+        self, positions: Int[Tensor, " position"], stream: Float[Tensor, "stream model"]
     ) -> tuple[Float[Tensor, "position head source"], Float[Tensor, "stream source"]]:
         """Give the attention weights of the explained positions, and C of all.
 
@@ -44,7 +44,8 @@ class Reduction:
         """
         dtype, norm = self.model.compute_dtype, self.model.architecture.decoder.norm
         block = self.model.blocks[self.index]
-        residual, output = stream.to(dtype), self.output.to(dtype)
+        output = self.output.to(dtype)
+        residual = stream.to(output)
         scale, projected = None, self._project_values()
         if self.sublayer.norm_after is not None:
             frozen = freeze(module_at(block, self.sublayer.norm_after), norm, output)
@@ -85,8 +86,10 @@ class Reduction:
         """
         heads, _, sources = weights.shape
         value = self.weigher.value[:, :sources].to(weights.dtype)
-        direction = torch.linspace(1, 2, value.shape[2], dtype=weights.dtype, device=weights.device).sin_()
-        projected = (value * direction).sum(-1).repeat_interleave(heads // value.shape[0], dim=0)
+        steps = torch.arange(1, value.shape[2] + 1, dtype=weights.dtype, device=weights.device)
+        direction = (steps * steps).sin_()  # of all signs, the same on every call
+        parts = (value * direction).repeat_interleave(heads // value.shape[0], dim=0)
+        projected = parts.sum(-1)
         context = rearrange(
             self.context[rows].to(weights.dtype), "row (head dim) -> head row dim", head=heads
         )
@@ -95,6 +98,6 @@ class Reduction:
             f"block {self.index + 1}",
             found=(weights * projected[:, None]).sum(-1),
             expected=(context * direction).sum(-1),
-            scale=projected.abs().amax(),
+            scale=parts.abs().sum(-1).amax(-1, keepdim=True),
             tolerance=tolerance_of(self.model.dtype),
         )
