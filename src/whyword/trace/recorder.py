@@ -126,6 +126,7 @@ class _Recorder:
         self.calls: dict[nn.Module, AttentionCall] = {}
         self.values: dict[nn.Module, Tensor] = {}
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+        self.store: Tensor | None = None
         self.thread = threading.get_ident()
 
     def see_attention(self, call: AttentionCall) -> None:
@@ -188,10 +189,22 @@ class _Recorder:
                 weights, contributions = reduction.mix(self.positions, notes.stream)
             else:
                 weights, contributions = reduction.weigh(self.positions), None
-            value = weigher.value.to(self.model.compute_dtype, copy=True)  # alone: not with queries and keys
+            value = self._keep(index, weigher.value)
             notes.sublayers[order] = AttentionTrace(weights, value, self._pick(output), contributions)
 
         return reduce
+
+    def _keep(self, index: int, value: Float[Tensor, "value_head source dim"]) -> Tensor:
+        """Copy the values of a block out of the projection they came in, into one store for all blocks.
+
+        One allocation instead of one per block: else each lands on top of the heap, and the allocator hands
+        pages back to the system and asks for them again, block after block.
+        """
+        if self.store is None:
+            self.store = value.new_empty(len(self.notes), *value.shape, dtype=self.model.compute_dtype)
+        if self.store.shape[1:] != value.shape or self.store.device != value.device:
+            return value.to(self.model.compute_dtype, copy=True)
+        return self.store[index].copy_(value)
 
     def _weigher(self, module: nn.Module, sublayer: Attention, returned: Any, index: int) -> Weigher:
         if sublayer.value is not None:
