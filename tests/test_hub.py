@@ -102,6 +102,7 @@ def test_a_pickle(load_by_name: Callable[[str], list[str]]) -> None:
     ]
     (line,) = load_by_name("whyword.load('someone/pickled', allow='pickle')")
     assert line.startswith("<Model someone/pickled: GPT2LMHeadModel, 3 blocks")
+    assert "no tokenizer" in line
 
 
 @pytest.mark.hub

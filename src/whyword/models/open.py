@@ -78,19 +78,17 @@ def _open_path(
         if not path.is_file():
             raise ModelError(f"There is no file {source}.", "Give the path of a .gguf file.")
         options["gguf_file"] = path.name
-        source, has_tokenizer = str(path.parent), True
+        source = str(path.parent)
     elif path.is_dir():
         _require_weights(path, allowed)
-        has_tokenizer = any((path / name).exists() for name in _TOKENIZER_FILES)
     elif path.exists():
         raise ModelError(
             f"{source} is neither a folder nor a .gguf file.", "Give a folder with config.json and weights."
         )
     else:
         _require_hub_name(source)
-        has_tokenizer = True
     network = _load_network(source, dtype, allowed, options)
-    return network, _load_tokenizer(source, allowed, options) if has_tokenizer else None
+    return network, _load_tokenizer(source, allowed, options)
 
 
 def _load_network(
@@ -133,9 +131,13 @@ def _refuse_pickle(name: str) -> None:
 
 
 def _load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any]) -> Any | None:
+    """Load a tokenizer where there is one: transformers makes an empty one from nothing."""
     from transformers import AutoTokenizer
+    from transformers.utils import has_file
 
     try:
+        if "gguf_file" not in options and not any(has_file(source, file) for file in _TOKENIZER_FILES):
+            return None
         return AutoTokenizer.from_pretrained(source, trust_remote_code="remote-code" in allowed, **options)
     except OSError:
         return None
