@@ -40,7 +40,7 @@ def explain(
     tokens = read_prompt(_require_model(model), prompt)
     question = pose(model, tokens, target, foil)
     context = read_prompt(model, extend_prompt(model, tokens, question.forced)) if question.forced else tokens
-    trace = _record(model, context, [len(context) - 1], way)
+    trace = _record(model, context, range(len(context) - 1, len(context)), way)
     targets = [choose(question, trace.logits[0])]
     return _explain_trace(model, context, trace, targets, method, forced=len(question.forced))[0]
 
@@ -77,7 +77,7 @@ def explain_continuation(
 def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
     """Give each position's stream as a mix of input tokens, after every block (heuristic)."""
     tokens = read_prompt(_require_model(model), prompt)
-    trace = record(model, tokens.ids, [len(tokens) - 1], mixed_blocks=len(model.blocks))
+    trace = record(model, tokens.ids, range(len(tokens) - 1, len(tokens)), mixed_blocks=len(model.blocks))
     settle(model, trace, [Target(int(trace.logits[0].argmax()))])  # nothing is shown that is not proven
     return mix(trace).float()
 
@@ -97,7 +97,7 @@ def _require_model(model: object) -> Model:
     return model
 
 
-def _record(model: Model, context: Tokens, positions: Sequence[int], way: Method) -> Trace:
+def _record(model: Model, context: Tokens, positions: range, way: Method) -> Trace:
     return record(model, context.ids, positions, mixed_blocks=len(model.blocks) - 1 if way.mixes else 0)
 
 

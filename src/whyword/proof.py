@@ -1,5 +1,7 @@
 """When are two numbers the same? Tolerances by type, and the error that says where they are not."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -16,16 +18,27 @@ def tolerance_of(dtype: torch.dtype) -> float:
 
 
 def require_close(
-    what: str, where: str, *, found: Tensor, expected: Tensor, scale: Tensor, tolerance: float
+    what: str, where: str | Sequence[str], *, found: Tensor, expected: Tensor, scale: Tensor, tolerance: float
 ) -> float:
-    """Compare two results of one sum; give the error relative to `scale`, or raise with both numbers."""
+    """Compare two results of one sum; give the error relative to `scale`, or raise with both numbers.
+
+    `where`: a place, or one for each entry of the first axis; the first that is wrong is named.
+    """
     errors = (found - expected).abs() / scale.clamp(min=torch.finfo(found.dtype).tiny)
     error = float(errors.max())
-    if not error <= tolerance:  # so that NaN fails
-        worst = int(errors.nan_to_num(nan=torch.inf).argmax())
-        raise ProofError(
-            f"{where}: {what} = {float(found.flatten()[worst]):.6g}, the model's own number is "
-            f"{float(expected.flatten()[worst]):.6g} (relative error {error:.1e}, allowed {tolerance:.0e}).",
-            "The description of the model does not fit it, so nothing is shown: correct its entry.",
-        )
-    return error
+    if error <= tolerance:
+        return error
+    wrong = (~(errors <= tolerance)).flatten()  # so that NaN is wrong
+    place, each = 0, wrong.numel()
+    if not isinstance(where, str):
+        each = wrong.numel() // len(where)
+        place = int(wrong.nonzero()[0]) // each
+        where = where[place]
+    own = slice(place * each, (place + 1) * each)
+    worst = place * each + int(errors.flatten()[own].nan_to_num(nan=torch.inf).argmax())
+    raise ProofError(
+        f"{where}: {what} = {float(found.flatten()[worst]):.6g}, the model's own number is "
+        f"{float(expected.flatten()[worst]):.6g} (relative error {float(errors.flatten()[worst]):.1e}, "
+        f"allowed {tolerance:.0e}).",
+        "The description of the model does not fit it, so nothing is shown: correct its entry.",
+    )

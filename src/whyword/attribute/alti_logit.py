@@ -14,22 +14,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..ledger import Ledger
-from ..trace import AttentionTrace, BlockTrace, Trace
+from ..trace import Trace
 
-__all__ = ["attribute_alti_logit", "contributions_of", "mix"]
+__all__ = ["attribute_alti_logit", "mix"]
 
 
 def attribute_alti_logit(trace: Trace, ledgers: Sequence[Ledger]) -> list[Float[Tensor, "block _"]]:
     """Track the updates of all positions of a trace back to the input, in one pass over C."""
-    blocks = trace.decoder.blocks
     updates = _pad([ledger.by_head.sum(1) for ledger in ledgers])  # position block source
     tracked = updates[:, :0]
-    for index in reversed(range(len(blocks))):
+    for index in reversed(range(updates.shape[1])):
         if tracked.shape[1] > 0:
-            mixing = contributions_of(blocks[index]).to(updates.device)[
-                : updates.shape[2], : updates.shape[2]
-            ]
-            tracked = tracked @ mixing
+            mixing = trace.decoder.contributions[index].to(updates.device)
+            tracked = tracked @ mixing[: updates.shape[2], : updates.shape[2]]
         tracked = torch.cat([updates[:, index : index + 1], tracked], dim=1)
     return [rows[:, : ledger.by_head.shape[2]] for rows, ledger in zip(tracked, ledgers, strict=True)]
 
@@ -37,18 +34,9 @@ def attribute_alti_logit(trace: Trace, ledgers: Sequence[Ledger]) -> list[Float[
 def mix(trace: Trace) -> Float[Tensor, "block stream source"]:
     """Give M after every block: each position's stream as a mix of input tokens."""
     matrices: list[Tensor] = []
-    for block in trace.decoder.blocks:
-        contributions = contributions_of(block)
+    for contributions in trace.decoder.contributions:
         matrices.append(contributions @ matrices[-1].to(contributions.device) if matrices else contributions)
     return torch.stack([matrix.cpu() for matrix in matrices])
-
-
-def contributions_of(block: BlockTrace) -> Float[Tensor, "stream source"]:
-    """Give the contributions of a block's attention."""
-    for sublayer in block.sublayers:
-        if isinstance(sublayer, AttentionTrace) and sublayer.contributions is not None:
-            return sublayer.contributions
-    raise ValueError("the trace was recorded without contributions")
 
 
 def _pad(rows: Sequence[Float[Tensor, "block _"]]) -> Float[Tensor, "position block longest"]:

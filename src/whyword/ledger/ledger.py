@@ -19,8 +19,8 @@ from ..models.model import Model, module_at, optional_module, output_weight
 from ..norm import freeze
 from ..proof import require_close, tolerance_of
 from ..trace import Trace
-from .block import AttentionPart, replay
 from .direction import Target, read_logits, unembedding_bias, unembedding_direction
+from .parts import AttentionPart, replay
 
 __all__ = ["Ledger", "settle"]
 
@@ -53,35 +53,30 @@ class Ledger:
 
 def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledger, ...]:
     """Settle the ledger of every position of a trace, one target each, and prove it."""
-    blocks = [replay(model, index, block) for index, block in enumerate(trace.decoder.blocks)]
+    parts = replay(model, trace.decoder)
     direction, norm_bias = _enter_stack(model, trace, unembedding_direction(model, targets))
     by_head: list[Tensor] = []
     attention_bias: list[Tensor] = []
     mlp: list[Tensor] = []
-    for parts in reversed(blocks):
+    for block in reversed(range(len(model.blocks))):
         for part in reversed(parts):
-            direction, written, bias = part.pull_back(direction.to(part.trace.output.device))
-            norm_bias = norm_bias.to(direction.device) + bias
+            direction, written, bias = part.pull_back(block, direction)
+            norm_bias = norm_bias + bias
             if isinstance(part, AttentionPart):
-                by_head.insert(0, part.update(written))
-                attention_bias.insert(0, written @ part.bias)
+                by_head.insert(0, part.update(block, written).cpu())
+                attention_bias.insert(0, written @ part.bias[block])
             else:
-                mlp.insert(0, (part.trace.output * written).sum(-1))
+                mlp.insert(0, (part.trace.output[block] * written).sum(-1))
     entries = _Entries(
-        by_head=_gather(by_head),
-        attention_bias=_gather(attention_bias),
-        mlp=_gather(mlp),
-        embedding=(trace.decoder.blocks[0].stream_in * direction).sum(-1).cpu(),
+        by_head=torch.stack(by_head, dim=1),
+        attention_bias=torch.stack(attention_bias, dim=1).cpu(),
+        mlp=torch.stack(mlp, dim=1).cpu(),
+        embedding=(trace.decoder.stream_in[0] * direction).sum(-1).cpu(),
         norm_bias=norm_bias.cpu(),
         unembedding_bias=unembedding_bias(model, targets).cpu(),
         logit=read_logits(trace.logits, targets).cpu(),
     )
     return tuple(_close(model, entries, row, position) for row, position in enumerate(trace.positions))
-
-
-def _gather(blocks: Sequence[Float[Tensor, "position ..."]]) -> Float[Tensor, "position block ..."]:
-    """Stack what blocks have added, wherever they are."""
-    return torch.stack([block.cpu() for block in blocks], dim=1)
 
 
 def _enter_stack(
@@ -92,7 +87,7 @@ def _enter_stack(
     Gives them with what the final norm's bias adds, after proving that the frozen norm of the last stream is
     what the model unembedded.
     """
-    stack, stream = model.architecture.decoder, trace.decoder.blocks[-1].stream_out
+    stack, stream = model.architecture.decoder, trace.decoder.stream_out[-1]
     direction, output = direction.to(stream.device), stream
     bias = direction.new_zeros(direction.shape[0])
     if stack.final_norm is not None:

@@ -4,7 +4,7 @@ transformers lets an attention function be registered. Ours calls the very funct
 called, so that the recorded run *is* the model's run, and keeps references to the queries, keys and values
 it was called with. Weights are then computed with the modelling file's own eager function, only for the rows
 that are needed. They are never taken on trust: what they give with the values is compared with what the
-model's attention gave (`prove_weights` in recorder.py).
+model's attention gave (reduction.py, and the replay of the ledger).
 
 The mask must be registered beside the function: for an attention it has no mask for, transformers passes
 none, the model silently attends to the future, and every sum still adds up.
@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import torch
 import transformers
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask, sdpa_mask
@@ -57,7 +57,7 @@ class AttentionCall:
         """The value vectors."""
         return self.values[0]
 
-    def weigh(self, rows: slice | Int[Tensor, " row"], sources: int) -> Float[Tensor, "head row source"]:
+    def weigh(self, rows: slice, sources: int) -> Float[Tensor, "head row source"]:
         """Compute the weights of some rows over the first sources, by the modelling file's eager function."""
         dtype = torch.promote_types(self.query.dtype, torch.float32)
         _, weights = _eager_function(self.module)(
@@ -71,15 +71,15 @@ class AttentionCall:
         return cast(Tensor, weights)[0]
 
     def _mask_of(
-        self, rows: slice | Int[Tensor, " row"], sources: int, dtype: torch.dtype
+        self, rows: slice, sources: int, dtype: torch.dtype
     ) -> Float[Tensor, "1 one row source"] | None:
         """Give the additive mask of some rows, whatever form the model's attention takes its mask in."""
         if self.mask is None:
             if not self._is_causal():
                 return None
-            positions = torch.arange(self.query.shape[2], device=self.key.device)[rows]
-            if int(positions.min()) >= sources - 1:
+            if rows.start >= sources - 1:
                 return None
+            positions = torch.arange(rows.start, rows.stop, device=self.key.device)
             allowed = (torch.arange(sources, device=self.key.device) <= positions[:, None])[None, None]
         else:
             allowed = self.mask[:, :, rows, :sources]
@@ -101,7 +101,7 @@ class ReturnedWeights:
     value: Float[Tensor, "value_head source dim"]
     weights: Float[Tensor, "head position source"]
 
-    def weigh(self, rows: slice | Int[Tensor, " row"], sources: int) -> Float[Tensor, "head row source"]:
+    def weigh(self, rows: slice, sources: int) -> Float[Tensor, "head row source"]:
         """Pick the weights of some rows over the first sources."""
         return self.weights[:, rows, :sources]
 

@@ -8,7 +8,6 @@ whatever happens.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,18 +21,19 @@ from ..models.model import Model, module_at
 from .attention import RUNNING, AttentionCall, ReturnedWeights, Weigher, watch_attention
 from .precision import keep_precision
 from .reduction import Reduction
-from .types import AttentionTrace, BlockTrace, MlpTrace, StackTrace, Trace
+from .store import Store
+from .types import AttentionTrace, MlpTrace, StackTrace, Trace
 
 __all__ = ["generate", "record", "run"]
 
 
 @torch.no_grad()
-def record(model: Model, ids: Sequence[int], positions: Sequence[int], *, mixed_blocks: int = 0) -> Trace:
-    """Run the network on a prompt and trace what was written at some positions.
+def record(model: Model, ids: Sequence[int], positions: range, *, mixed_blocks: int = 0) -> Trace:
+    """Run the network on a prompt and trace what was written at a range of positions.
 
     `mixed_blocks`: in how many blocks, from the first, contributions between all positions are computed.
     """
-    recorder = _Recorder(model, torch.tensor(positions, device=model.device), mixed_blocks)
+    recorder = _Recorder(model, positions, mixed_blocks)
     with ExitStack() as stack:
         stack.enter_context(watch_attention(model, recorder.see_attention))
         stack.enter_context(keep_precision(model.dtype))
@@ -45,8 +45,8 @@ def record(model: Model, ids: Sequence[int], positions: Sequence[int], *, mixed_
             _require_finite_weights(model)
             raise
     trace = Trace(
-        positions=tuple(positions),
-        decoder=StackTrace(blocks=tuple(notes.trace() for notes in recorder.notes)),
+        positions=positions,
+        decoder=recorder.trace_stack(),
         unembedded=recorder.unembedded,
         logits=logits.to(model.compute_dtype),
     )
@@ -95,38 +95,23 @@ def _evaluating(model: Model) -> Iterator[None]:
                 module.training = True
 
 
-@dataclass
-class _BlockNotes:
-    """What is being gathered of one block while it runs."""
-
-    stream_in: Tensor | None = None
-    stream: Tensor | None = None
-    """The whole stream that entered, until its block is reduced."""
-    sublayers: dict[int, AttentionTrace | MlpTrace] = field(default_factory=dict)
-    stream_out: Tensor | None = None
-
-    def trace(self) -> BlockTrace:
-        assert self.stream_in is not None
-        assert self.stream_out is not None
-        ordered = tuple(self.sublayers[index] for index in sorted(self.sublayers))
-        return BlockTrace(self.stream_in, ordered, self.stream_out)
-
-
 class _Recorder:
     """Gathers a trace from hooks; lives for one run."""
 
     unembedded: Tensor
 
-    def __init__(self, model: Model, positions: Tensor, mixed_blocks: int) -> None:
+    def __init__(self, model: Model, positions: range, mixed_blocks: int) -> None:
         self.model = model
         self.stack: Stack = model.architecture.decoder
-        self.positions = positions
+        self.rows = slice(positions.start, positions.stop)
+        self.device = model.device
         self.mixed_blocks = mixed_blocks
-        self.notes = [_BlockNotes() for _ in model.blocks]
+        self.store = Store(len(model.blocks), model.compute_dtype)
+        self.streams: dict[int, Tensor] = {}
+        """Whole streams as they entered, until their block is reduced."""
         self.calls: dict[nn.Module, AttentionCall] = {}
         self.values: dict[nn.Module, Tensor] = {}
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
-        self.store: Tensor | None = None
         self.thread = threading.get_ident()
 
     def see_attention(self, call: AttentionCall) -> None:
@@ -151,6 +136,25 @@ class _Recorder:
             yield block.register_forward_hook(own(self._leave(index)))
         yield self.model.unembedding.register_forward_pre_hook(own(self._unembed))
 
+    def trace_stack(self) -> StackTrace:
+        """Give what was gathered, after the run."""
+        store = self.store
+        return StackTrace(
+            stream_in=store.of_all("stream in"),
+            sublayers=tuple(
+                AttentionTrace(
+                    weights=store.by_block("weights"),
+                    values=store.by_block("values"),
+                    output=store.of_all(f"output {order}"),
+                    contributions=store.by_block("contributions"),
+                )
+                if isinstance(sublayer, Attention)
+                else MlpTrace(store.of_all(f"output {order}"))
+                for order, sublayer in enumerate(self.stack.sublayers)
+            ),
+            stream_out=store.of_all("stream out"),
+        )
+
     def _own(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Let a hook see this run only: another thread may be using the same network."""
 
@@ -162,8 +166,8 @@ class _Recorder:
     def _enter(self, index: int) -> Callable[..., None]:
         def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             stream = (args[0] if args else kwargs["hidden_states"])[0]
-            self.notes[index].stream = stream
-            self.notes[index].stream_in = self._pick(stream)
+            self.streams[index] = stream
+            self._keep_rows("stream in", index, stream)
 
         return enter
 
@@ -181,30 +185,19 @@ class _Recorder:
 
     def _reduce_attention(self, index: int, order: int, sublayer: Attention) -> Callable[..., None]:
         def reduce(module: nn.Module, _args: Any, returned: Any) -> None:
-            notes = self.notes[index]
             context, output = self.projections.pop(module)
             weigher = self._weigher(module, sublayer, returned, index)
             reduction = Reduction(self.model, index, sublayer, weigher, context, output)
-            if index < self.mixed_blocks and notes.stream is not None:
-                weights, contributions = reduction.mix(self.positions, notes.stream)
+            if index < self.mixed_blocks:
+                weights, contributions = reduction.mix(self.rows, self.streams[index])
+                self.store.keep("contributions", index, contributions)
             else:
-                weights, contributions = reduction.weigh(self.positions), None
-            value = self._keep(index, weigher.value)
-            notes.sublayers[order] = AttentionTrace(weights, value, self._pick(output), contributions)
+                weights = reduction.weigh(self.rows)
+            self.store.keep("weights", index, weights)
+            self.store.keep("values", index, weigher.value)
+            self._keep_rows(f"output {order}", index, output)
 
         return reduce
-
-    def _keep(self, index: int, value: Float[Tensor, "value_head source dim"]) -> Tensor:
-        """Copy the values of a block out of the projection they came in, into one store for all blocks.
-
-        One allocation instead of one per block: else each lands on top of the heap, and the allocator hands
-        pages back to the system and asks for them again, block after block.
-        """
-        if self.store is None:
-            self.store = value.new_empty(len(self.notes), *value.shape, dtype=self.model.compute_dtype)
-        if self.store.shape[1:] != value.shape or self.store.device != value.device:
-            return value.to(self.model.compute_dtype, copy=True)
-        return self.store[index].copy_(value)
 
     def _weigher(self, module: nn.Module, sublayer: Attention, returned: Any, index: int) -> Weigher:
         if sublayer.value is not None:
@@ -222,26 +215,27 @@ class _Recorder:
     def _keep_mlp(self, index: int, order: int) -> Callable[..., None]:
         def keep(_module: nn.Module, _args: Any, output: Any) -> None:
             written = output[0] if isinstance(output, tuple) else output
-            self.notes[index].sublayers[order] = MlpTrace(output=self._pick(self._unbatch(written)))
+            self._keep_rows(f"output {order}", index, self._unbatch(written))
 
         return keep
 
     def _leave(self, index: int) -> Callable[..., None]:
         def leave(_module: nn.Module, _args: Any, output: Any) -> None:
             stream = output[0] if isinstance(output, tuple) else output
-            self.notes[index].stream = None
-            self.notes[index].stream_out = self._pick(self._unbatch(stream))
+            del self.streams[index]
+            self._keep_rows("stream out", index, self._unbatch(stream))
 
         return leave
 
     def _unembed(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Unembed the explained positions only: a vocabulary is wide."""
-        rows = self._unbatch(args[0]).index_select(0, self.positions.to(args[0].device))
+        rows = self._unbatch(args[0])[self.rows]
         self.unembedded = rows.to(self.model.compute_dtype)
         return (rows[None], *args[1:])
 
-    def _pick(self, stream: Float[Tensor, "stream model"]) -> Float[Tensor, "position model"]:
-        return stream.index_select(0, self.positions.to(stream.device)).to(self.model.compute_dtype)
+    def _keep_rows(self, name: str, index: int, rows: Float[Tensor, "stream model"]) -> None:
+        """Keep the explained positions of a stream."""
+        self.store.keep(name, index, rows[self.rows], self.device)
 
     def _unbatch(self, tensor: Tensor) -> Float[Tensor, "stream model"]:
         """Drop the batch axis of one prompt, also where a model has flattened it into the positions."""
@@ -263,10 +257,8 @@ def _require_finite(model: Model, trace: Trace) -> None:
     if trace.logits.isfinite().all() and trace.unembedded.isfinite().all():
         return
     _require_finite_weights(model)
-    blocks = enumerate(trace.decoder.blocks)
-    bad = next(
-        (f"block {index + 1}" for index, block in blocks if not block.stream_out.isfinite().all()), None
-    )
+    streams = enumerate(trace.decoder.stream_out)
+    bad = next((f"block {index + 1}" for index, stream in streams if not stream.isfinite().all()), None)
     raise ModelError(
         f"{model.name} ({model.dtype}) gave NaN or inf for this prompt, first in {bad or 'the unembedding'}.",
         "Load it with dtype='float32': activations of some models overflow in half precision.",

@@ -1,0 +1,187 @@
+"""Blocks, replayed from their recorded parts: the second identity, and the norms they froze.
+
+attention:  Σ_{h,j} A[h,t,j] v[h,j] W_O[h] + b_O  =  what the output projection gave
+block:      stream in + all that was written      =  stream out
+
+Blocks are replayed side by side, each from the stream that entered it: at one position the sums are small,
+and what costs is how many there are.
+"""
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..models.architecture import Sublayer
+from ..models.model import Model, module_at, output_bias, output_weight
+from ..norm import FrozenNorm, freeze_all
+from ..proof import require_close, tolerance_of
+from ..trace import AttentionTrace, MlpTrace, StackTrace
+
+__all__ = ["AttentionPart", "MlpPart", "Part", "replay"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A recorded sub-layer of all blocks, with the norms that lie between it and the stream after it."""
+
+    norm_after: FrozenNorm | None
+    norm_sum: FrozenNorm | None
+
+    def pull_back(
+        self, block: int, direction: Float[Tensor, "position model"]
+    ) -> tuple[
+        Float[Tensor, "position model"], Float[Tensor, "position model"], Float[Tensor, " position"] | float
+    ]:
+        """Pull a direction of the stream above the sub-layer back through its norms.
+
+        Gives the direction of the stream below, that of what the sub-layer writes, and what the norms'
+        biases add (0 where there are none).
+        """
+        bias: Tensor | float = 0.0
+        if self.norm_sum is not None:
+            norm = self.norm_sum.at(block)
+            bias, direction = norm.project_bias(direction), norm.pull_back(direction)
+        if self.norm_after is None:
+            return direction, direction, bias
+        norm = self.norm_after.at(block)
+        return direction, norm.pull_back(direction), bias + norm.project_bias(direction)
+
+
+@dataclass(frozen=True)
+class AttentionPart(Part):
+    """A recorded attention sub-layer and its output projections."""
+
+    trace: AttentionTrace
+    weights: tuple[Float[Tensor, "_head _dim model"], ...]
+    """W_O by block and head, where the block is."""
+    bias: Float[Tensor, "block model"]
+    """b_O, zeros where the projection has none."""
+
+    def update(
+        self, block: int, direction: Float[Tensor, "position model"]
+    ) -> Float[Tensor, "position head source"]:
+        """Give A[h,t,j] · (v[h,j] · (W_O[h] u)): what each source adds through each head [eq. 6, 8]."""
+        weights, value = self.trace.weights[block], self.trace.values[block]
+        read = direction.to(value.device) @ self.weights[block].flatten(0, 1).T
+        read = rearrange(
+            read,
+            "position (value_head group dim) -> value_head (group position) dim",
+            value_head=value.shape[0],
+            dim=value.shape[2],
+        )
+        worth = rearrange(
+            read @ value.transpose(1, 2),
+            "value_head (group position) source -> position (value_head group) source",
+            position=weights.shape[0],
+        )
+        return weights * worth
+
+    def add_up(self, block: int) -> Float[Tensor, "head position model"]:
+        """Give what each head wrote, all sources together."""
+        weights, value = self.trace.weights[block], self.trace.values[block]
+        grouped = rearrange(
+            weights,
+            "position (value_head group) source -> value_head (group position) source",
+            value_head=value.shape[0],
+        )
+        context = rearrange(
+            grouped @ value,
+            "value_head (group position) dim -> (value_head group) position dim",
+            position=weights.shape[0],
+        )
+        return context @ self.weights[block]
+
+
+@dataclass(frozen=True)
+class MlpPart(Part):
+    """A recorded MLP."""
+
+    trace: MlpTrace
+
+
+def replay(model: Model, trace: StackTrace) -> tuple[AttentionPart | MlpPart, ...]:
+    """Add up every block from its parts, freeze the norms on the way, and prove that the model did so."""
+    stream = trace.stream_in
+    scale, parts = _length(stream), []
+    for sublayer, written in zip(model.architecture.decoder.sublayers, trace.sublayers, strict=True):
+        part = _freeze_part(model, sublayer, written, stream)
+        if isinstance(part, AttentionPart):
+            _prove_attention(model, part)
+        output = written.output if part.norm_after is None else part.norm_after.apply(written.output)
+        stream, scale = stream + output, scale + _length(output)
+        if part.norm_sum is not None:
+            stream = part.norm_sum.apply(stream)
+            scale = _length(stream)
+        parts.append(part)
+    require_close(
+        "stream in + all that was written",
+        _places(model),
+        found=stream,
+        expected=trace.stream_out,
+        scale=scale,
+        tolerance=tolerance_of(model.dtype),
+    )
+    return tuple(parts)
+
+
+def _freeze_part(
+    model: Model,
+    sublayer: Sublayer,
+    trace: AttentionTrace | MlpTrace,
+    stream: Float[Tensor, "block position model"],
+) -> AttentionPart | MlpPart:
+    norm, output = model.architecture.decoder.norm, trace.output
+    norm_after = norm_sum = None
+    if sublayer.norm_after is not None:
+        norm_after = freeze_all(_in_blocks(model, sublayer.norm_after), norm, output)
+        output = norm_after.apply(output)
+    if sublayer.norm_sum is not None:
+        norm_sum = freeze_all(_in_blocks(model, sublayer.norm_sum), norm, stream + output)
+    if isinstance(trace, MlpTrace):
+        return MlpPart(norm_after, norm_sum, trace)
+    projections = _in_blocks(model, sublayer.output)
+    weights = tuple(
+        rearrange(
+            output_weight(projection, model.compute_dtype),
+            "(head dim) model -> head dim model",
+            head=own.shape[1],
+        )
+        for projection, own in zip(projections, trace.weights, strict=True)
+    )
+    biases = [output_bias(projection, model.compute_dtype) for projection in projections]
+    none = torch.zeros_like(stream[0, 0])
+    bias = torch.stack([none if bias is None else bias.to(none.device) for bias in biases])
+    return AttentionPart(norm_after, norm_sum, trace, weights, bias)
+
+
+def _prove_attention(model: Model, part: AttentionPart) -> None:
+    """Prove that the parts of an attention sub-layer add up to its recorded output."""
+    output = part.trace.output
+    found, scale = torch.empty_like(output), torch.empty_like(output[:, :, :1])
+    for block in range(len(output)):
+        heads = part.add_up(block)
+        found[block], scale[block] = heads.sum(0), _length(heads).sum(0)
+    require_close(
+        "parts + output bias",
+        [f"{place}, attention" for place in _places(model)],
+        found=found + part.bias[:, None],
+        expected=output,
+        scale=scale + _length(part.bias)[:, None],
+        tolerance=tolerance_of(model.dtype),
+    )
+
+
+def _in_blocks(model: Model, path: str) -> list[nn.Module]:
+    return [module_at(block, path) for block in model.blocks]
+
+
+def _places(model: Model) -> list[str]:
+    return [f"block {index + 1}" for index in range(len(model.blocks))]
+
+
+def _length(vectors: Float[Tensor, "*row model"]) -> Float[Tensor, "*row 1"]:
+    return cast(Tensor, torch.linalg.vector_norm(vectors, dim=-1, keepdim=True))

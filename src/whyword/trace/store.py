@@ -1,0 +1,42 @@
+"""Where a run keeps what it keeps: few large pieces of memory instead of many small ones.
+
+A small tensor that outlives its block lands in the hole that a large one has just left; the next large one
+no longer fits there, and the heap grows block by block onto pages that were never touched. That cost as much
+as all sums of a logit explanation.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["Store"]
+
+
+class Store:
+    """Tensors by name and block. Those of one name, shape and device lie in one piece of memory."""
+
+    def __init__(self, blocks: int, dtype: torch.dtype) -> None:
+        self._blocks = blocks
+        self._dtype = dtype
+        self._pieces: dict[Any, Tensor] = {}
+        self._kept: dict[str, dict[int, Tensor]] = {}
+
+    def keep(self, name: str, block: int, tensor: Tensor, device: torch.device | None = None) -> None:
+        """Copy a tensor of a block; to a device, or where it is."""
+        key = (name, tensor.shape, device or tensor.device)
+        piece = self._pieces.get(key)
+        if piece is None:
+            piece = tensor.new_empty(self._blocks, *tensor.shape, dtype=self._dtype, device=device)
+            self._pieces[key] = piece
+        piece[block].copy_(tensor)
+        self._kept.setdefault(name, {})[block] = piece
+
+    def by_block(self, name: str) -> tuple[Tensor, ...]:
+        """Give what was kept under a name, block by block."""
+        return tuple(piece[block] for block, piece in self._kept.get(name, {}).items())
+
+    def of_all(self, name: str) -> Tensor:
+        """Give what was kept under a name in every block, as one tensor."""
+        (piece,) = {id(piece): piece for piece in self._kept[name].values()}.values()
+        return piece
