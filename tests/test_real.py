@@ -1,11 +1,13 @@
 """Behaviour on real weights: SmolLM2-135M-Instruct, against figures measured with a plain script."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 import whyword
 
-from weights import fetch_gguf
+from weights import fetch_folder, fetch_gguf
 
 pytestmark = pytest.mark.real
 PROMPT = "A report about the Impressionists"
@@ -13,13 +15,12 @@ PROMPT = "A report about the Impressionists"
 
 @pytest.fixture(scope="module")
 def smollm() -> whyword.Model:
-    return whyword.load(fetch_gguf())
+    return whyword.load(fetch_folder())
 
 
 @pytest.fixture
 def prompt(smollm: whyword.Model) -> whyword.Tokens:
-    """Without BOS: transformers 4 makes a tokenizer from the file that adds one, transformers 5 does not."""
-    return whyword.tokenize(smollm, PROMPT, bos=False)
+    return whyword.tokenize(smollm, PROMPT)
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,32 @@ def test_half_precision(smollm: whyword.Model, prompt: whyword.Tokens) -> None:
         e = whyword.explain(half, prompt, target="has", foil="have")
         assert e.ledger.error <= bound
         assert float((e.scores - exact.scores).abs().max()) <= 0.2
+
+
+def test_the_default_is_what_the_gguf_file_holds(smollm: whyword.Model) -> None:
+    from_file = whyword.load(fetch_gguf())
+    for text in (
+        PROMPT,
+        "def f(x):\n    return x + 10  # ß 日本 😀\n\n\tdon't",
+        "<|im_start|>user\nHi<|im_end|>\n",
+    ):
+        ids = smollm.tokenizer(text).input_ids
+        assert ids == from_file.tokenizer(text, add_special_tokens=False).input_ids  # transformers 4 adds BOS
+    e, expected = (whyword.explain(model, ids, method="logit") for model in (smollm, from_file))
+    torch.testing.assert_close(e.scores, expected.scores, rtol=0, atol=0)
+    assert smollm.tokenizer.chat_template == from_file.tokenizer.chat_template
+    assert (smollm.tokenizer.bos_token_id, smollm.tokenizer.eos_token_id) == (1, 2)
+
+
+def test_the_default_is_loaded_when_nothing_is_named(smollm: whyword.Model) -> None:
+    assert whyword.load().name == smollm.name == "smollm2-135m-instruct"
+
+
+def test_gemma_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch_folder("gemma-3-270m")
+    monkeypatch.chdir(tmp_path)
+    gemma = whyword.load("gemma-3-270m")
+    e = whyword.explain(gemma, "The capital of France is", target="Paris", foil="London")
+    assert [token.text for token in e.tokens] == ["<bos>", "The", " capital", " of", " France", " is"]
+    assert e.ledger.logit > 2
+    assert e.ledger.error <= 1e-4

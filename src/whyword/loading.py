@@ -1,6 +1,7 @@
 """Load a model and prove once that it can be explained."""
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from .errors import ModelError, ProofError
 from .ledger import Target, settle
 from .models.architecture import Architecture
 from .models.catalogue import GENERAL, catalogued
+from .models.fetch import FETCHABLE, fetch
 from .models.model import Model
 from .models.open import open_model
 from .proof import require_close, tolerance_of
@@ -23,7 +25,7 @@ _PROBE = 12
 
 
 def load(
-    source: Any,
+    source: Any = None,
     *,
     tokenizer: Any | None = None,
     dtype: str | torch.dtype | None = None,
@@ -33,13 +35,14 @@ def load(
 ) -> Model:
     """Load a model and prove that what is recorded of it is what it does.
 
-    `source`: a hub name, a folder (safetensors), a .gguf file, or a transformers model you already have.
+    `source`: a hub name, a folder (safetensors), a .gguf file, or a transformers model you already have;
+    None is the small default model, fetched the first time (as is one that `whyword models` lists by name).
     `tokenizer`: yours instead of the one found there; without any, prompts are token ids. `dtype`, `device`:
     of the weights; None keeps what the checkpoint has. `allow`: "pickle" or "remote-code", refused unless
     named. `architecture`: your own description of a model whose type is not catalogued.
     """
     model = open_model(
-        source, tokenizer=tokenizer, dtype=dtype, device=device, allow=allow, architecture=architecture
+        _find(source), tokenizer=tokenizer, dtype=dtype, device=device, allow=allow, architecture=architecture
     )
     try:
         prove(model)
@@ -52,6 +55,14 @@ def load(
             f"Catalogued: {catalogued()}. For others pass whyword.load(..., architecture=...).",
         ) from error
     return model
+
+
+def _find(source: Any) -> Any:
+    """Give the folder of a model that can be fetched; a folder of the same name goes first, as on the hub."""
+    if source is None:
+        return fetch()
+    fetchable = isinstance(source, str) and source in FETCHABLE and not Path(source).exists()
+    return fetch(source) if fetchable else source
 
 
 def prove(model: Model) -> float:
