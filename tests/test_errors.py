@@ -301,7 +301,9 @@ def test_activations_that_overflow(method: str) -> None:
 def test_documents_that_cannot_be_read(model: whyword.Model, tmp_path: Path) -> None:
     e = whyword.explain(model, "A report")
     with refuses(
-        whyword.InputError, r"'x\.pdf' does not end in a known format\.", r"Known formats: \.json\."
+        whyword.InputError,
+        r"'x\.pdf' does not end in a known format\.",
+        r"Known endings: \.json, \.html, \.tex, \.png, \.svg, \.csv\.",
     ):
         e.save(tmp_path / "x.pdf")
     with pytest.raises(whyword.InputError, match=r"cannot be read"):

@@ -5,24 +5,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from .document import CONTINUATION_SCHEMA, NOTES, SCHEMA
 from .errors import InputError
 from .ledger import Ledger
 from .tokens import Token, Tokens
 
-__all__ = ["SCHEMA", "Choice", "Continuation", "Explanation", "read"]
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
-SCHEMA = "whyword.explanation/1"
-NOTES = {
-    "exact": "The updates add up to the model's logit; the error is in the ledger.",
-    "heuristic": "Mixing (alti-logit) is a heuristic, and MLPs are not traced further back.",
-    "use": "A debugging tool to be used with others, not a definitive account of why a model did something.",
-}
+__all__ = ["Choice", "Continuation", "Explanation", "read"]
 
 
 @dataclass(frozen=True)
@@ -36,8 +33,41 @@ class Choice:
     probability: float
 
 
+class Shown:
+    """What can be looked at: everything that has a document."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON document."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Write a file; its ending says what: .json, .html, .tex, .png, .svg or .csv."""
+        from .view.files import save_documents
+
+        save_documents([self.to_dict()], path)
+
+    def show(self, by: str = "block", top: int | None = None) -> None:
+        """Print the terminal view, by block, head, token or word; `top`: only so many of them."""
+        from rich.console import Console
+
+        from .view.terminal import print_document
+
+        print_document(self.to_dict(), Console(), by, top)
+
+    def to_dataframe(self) -> "DataFrame":
+        """Give a data frame (pandas) with one row per token: the token, its score, its score by block."""
+        from .view.table import make_frame
+
+        return make_frame(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        from .view.html import render_notebook
+
+        return render_notebook(self.to_dict())
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
+class Explanation(Shown):
     """How much every context token raised or lowered one logit, or one difference of logits."""
 
     model: str
@@ -113,16 +143,9 @@ class Explanation:
             "notes": dict(NOTES),
         }
 
-    def save(self, path: str | Path) -> None:
-        """Write the JSON document to a file."""
-        path = Path(path)
-        if path.suffix != ".json":
-            raise InputError(f"{path.name!r} does not end in a known format.", "Known formats: .json.")
-        path.write_text(json.dumps(self.to_dict(), ensure_ascii=False), encoding="utf-8")
-
 
 @dataclass(frozen=True)
-class Continuation(Sequence[Explanation]):
+class Continuation(Shown, Sequence[Explanation]):
     """One explanation per token of a continuation, in order."""
 
     explanations: tuple[Explanation, ...]
@@ -142,27 +165,42 @@ class Continuation(Sequence[Explanation]):
         """The continuation."""
         return "".join(explanation.target.text for explanation in self.explanations)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON document: those of all tokens, in order."""
+        return {
+            "schema": CONTINUATION_SCHEMA,
+            "model": self[0].model,
+            "method": self[0].method,
+            "text": self.text,
+            "explanations": [explanation.to_dict() for explanation in self],
+        }
+
     def sum(self) -> Explanation:
         """Add them up: the whole continuation explained, as the sum of its tokens' logits."""
         return reduce(_add, self.explanations)
 
 
-def read(path: str | Path) -> Explanation:
-    """Read an explanation from a JSON document."""
+def read(path: str | Path) -> Explanation | Continuation:
+    """Read an explanation, or that of a continuation, from a JSON document."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{path} cannot be read: {error}.", "Give a file that Explanation.save wrote."
+            f"{path} cannot be read: {error}.", "Give a .json file that Explanation.save wrote."
         ) from None
     schema = document.get("schema") if isinstance(document, dict) else None
-    if schema != SCHEMA:
-        raise InputError(f"{path} has the schema {schema!r}.", f"This version reads {SCHEMA!r}.")
+    if schema not in (SCHEMA, CONTINUATION_SCHEMA):
+        raise InputError(
+            f"{path} has the schema {schema!r}.",
+            f"This version reads {SCHEMA!r} and {CONTINUATION_SCHEMA!r}.",
+        )
     try:
-        return _from_document(document)
+        if schema == SCHEMA:
+            return _from_document(document)
+        return Continuation(tuple(_from_document(part) for part in document["explanations"]))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
-            f"{path} is damaged: {error!r}.", "Give a file that Explanation.save wrote."
+            f"{path} is damaged: {error!r}.", "Give a .json file that Explanation.save wrote."
         ) from error
 
 

@@ -1,0 +1,22 @@
+"""The JSON document that every view shares: what it is called, and what is said with it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["CONTINUATION_SCHEMA", "NOTES", "SCHEMA", "Document", "is_continuation"]
+
+Document = Mapping[str, Any]
+"""What `Explanation.to_dict` or `Continuation.to_dict` gives: JSON as Python objects."""
+
+SCHEMA = "whyword.explanation/1"
+CONTINUATION_SCHEMA = "whyword.continuation/1"
+NOTES = {
+    "exact": "The updates add up to the model's logit; the error is in the ledger.",
+    "heuristic": "Mixing (alti-logit) is a heuristic, and MLPs are not traced further back.",
+    "use": "A debugging tool to be used with others, not a definitive account of why a model did something.",
+}
+
+
+def is_continuation(document: Document) -> bool:
+    """Tell the explanation of a continuation from that of one token."""
+    return bool(document["schema"] == CONTINUATION_SCHEMA)

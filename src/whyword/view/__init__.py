@@ -1,0 +1,1 @@
+"""View: the JSON document as terminal text, HTML, LaTeX, pictures and tables."""

@@ -1,0 +1,93 @@
+"""The saved report: one HTML file that needs nothing else and opens without a network.
+
+The page carries the documents as JSON and draws them itself (page/report.js). Its policy allows exactly
+the script and the style that are put in here, by their hashes: whatever a prompt contains stays text.
+"""
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from ..document import SCHEMA, Document, is_continuation
+from .wording import headline, label
+
+__all__ = ["render_html", "render_notebook"]
+
+_HEAD_DIGITS = 4
+"""Significant digits of the numbers by head: most of a report's size, and shown with fewer."""
+_ANY_TITLE = "whyword report"
+_NOTEBOOK_HEIGHT = 760
+"""In pixels: the question, the prediction, and a heat map that scrolls by itself."""
+
+
+def render_html(documents: Sequence[Document]) -> str:
+    """Give the page that shows documents below each other: one explanation, several models or methods."""
+    style, script = _asset("report.css"), _asset("report.js")
+    title = _title(documents)
+    return Template(_asset("report.html")).substitute(
+        policy=_policy(script, style),
+        title=html.escape(title),
+        plain=html.escape(title),
+        style=style,
+        script=script,
+        documents=_embed([_round_heads(document) for document in documents]),
+    )
+
+
+def render_notebook(document: Document) -> str:
+    """Give the same page for a notebook's output: in a frame that can run its script and nothing else."""
+    page = html.escape(render_html([document]))
+    return (
+        f'<iframe title="{html.escape(_title([document]))}" sandbox="allow-scripts" width="100%" '
+        f'height="{_NOTEBOOK_HEIGHT}" style="border: 0" srcdoc="{page}"></iframe>'
+    )
+
+
+def _asset(name: str) -> str:
+    return (files(__package__) / "page" / name).read_text(encoding="utf-8")
+
+
+def _policy(script: str, style: str) -> str:
+    return f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'"
+
+
+def _hash(content: str) -> str:
+    """Name the content of an inline element as a policy does."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+def _title(documents: Sequence[Document]) -> str:
+    """Ask the question of a single explanation; characters that no window shows are left out."""
+    questions = [_question(document) for document in documents]
+    title = questions[0] if len(set(questions)) == 1 else _ANY_TITLE
+    return "".join(character for character in title if character.isprintable())
+
+
+def _question(document: Document) -> str:
+    if is_continuation(document):
+        return f"Why “{label(document['text'])}”?"
+    return headline(document) if document["schema"] == SCHEMA else _ANY_TITLE
+
+
+def _embed(documents: Sequence[Document]) -> str:
+    """Write JSON that can stand inside a script element: ASCII, and no "<" that could end the element."""
+    text = json.dumps(documents, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _round_heads(document: Document) -> dict[str, Any]:
+    """Round the numbers by head; everything else is as it was."""
+    if is_continuation(document):
+        return {**document, "explanations": [_round_heads(part) for part in document["explanations"]]}
+    return {**document, "by_head": _round(document["by_head"])} if "by_head" in document else dict(document)
+
+
+def _round(numbers: Any) -> Any:
+    if isinstance(numbers, list):
+        return [_round(number) for number in numbers]
+    return float(f"{numbers:.{_HEAD_DIGITS}g}")

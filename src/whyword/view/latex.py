@@ -1,0 +1,116 @@
+"""The LaTeX view: the paper's boxes, in a document that compiles on its own with any engine.
+
+Characters that pdfLaTeX has no glyph for are declared as small boxes with their code point: text in any
+script compiles, and LuaLaTeX or XeLaTeX show it where a font has it.
+"""
+
+from collections.abc import Sequence
+
+from ..document import Document, is_continuation
+from .colour import is_dark, seismic
+from .grid import Row, lay_out
+from .wording import after, headline, label, prediction, proof
+
+__all__ = ["render_latex"]
+
+_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "'": r"\textquotesingle{}",
+    "`": r"\textasciigrave{}",
+    "-": r"{-}",
+    "−": r"\ensuremath{-}",
+    "·": r"\textperiodcentered{}",
+    "…": r"\ldots{}",
+    "“": r"\textquotedblleft{}",
+    "”": r"\textquotedblright{}",
+    "␣": r"\textvisiblespace{}",
+    "⏎": r"\ensuremath{\hookleftarrow}",
+    "⇥": r"\ensuremath{\mapsto}",
+    "∅": r"\ensuremath{\emptyset}",
+}
+_PREAMBLE = r"""\documentclass{article}
+\usepackage{iftex}
+\ifPDFTeX
+  \usepackage[T1]{fontenc}
+  \usepackage[utf8]{inputenc}
+  \usepackage{textcomp}
+%(declarations)s\else
+  \usepackage{fontspec}
+\fi
+\usepackage[margin=1.5cm]{geometry}
+\usepackage{xcolor}
+\pagestyle{empty}
+\setlength{\fboxsep}{1.5pt}
+\setlength{\parindent}{0pt}
+\newcommand{\whytoken}[3]{\colorbox[rgb]{#1}{\textcolor[gray]{#2}{\strut #3}}\hspace{1pt plus 1pt}\allowbreak}
+\newcommand{\whyrow}[3]{\noindent\makebox[2.2em][r]{\small #1}\hspace{0.8em}%%
+  \begin{minipage}[t]{0.8\linewidth}\raggedright #2\end{minipage}\hfill{\small #3}\par\vspace{1pt}}
+\begin{document}
+"""
+
+
+def render_latex(document: Document) -> str:
+    """Render a document as LaTeX: one line of boxes per block, from last to first, then the sum."""
+    grid = lay_out(document)
+    if is_continuation(document):
+        head = [f"Why “{label(document['text'])}”?", after(document)]
+        worst = max(part["ledger"]["error"] for part in document["explanations"])
+        foot = f"largest error {worst:.0e}"
+    else:
+        head, foot = [headline(document), prediction(document), after(document)], proof(document)
+    body = [
+        rf"\textbf{{{_escape(head[0])}}}\par",
+        *(rf"{{\small {_escape(line)}}}\par" for line in head[1:]),
+        r"\bigskip",
+        *(_row(row, grid.columns, grid.largest) for row in grid.rows),
+        r"\medskip\hrule\medskip",
+        _row(grid.sum, grid.columns, grid.largest_sum),
+        r"\bigskip",
+        rf"{{\small {_escape(foot)}}}\par",
+        r"\end{document}",
+        "",
+    ]
+    text = "\n".join(body)
+    return _PREAMBLE % {"declarations": _declare(text)} + text
+
+
+def _row(row: Row, columns: Sequence[str], largest: float) -> str:
+    boxes = "".join(
+        _box(column, value / (largest or 1.0))
+        for column, value in zip(columns, row.values, strict=True)
+        if value is not None
+    )
+    return rf"\whyrow{{{_escape(row.label)}}}{{{boxes}}}{{{_escape(f'{row.total:+.2f}')}}}"
+
+
+def _box(text: str, share: float) -> str:
+    colour = seismic(share)
+    channels = ",".join(f"{channel:.3f}" for channel in colour)
+    return rf"\whytoken{{{channels}}}{{{1 if is_dark(colour) else 0}}}{{{_escape(text)}}}"
+
+
+def _escape(text: str) -> str:
+    return "".join(_ESCAPES.get(character, character) for character in text)
+
+
+def _declare(text: str) -> str:
+    """Declare what is in the text and beyond Latin letters, for pdfLaTeX."""
+    beyond = sorted({character for character in text if ord(character) > 0x17F})
+    return "".join(
+        rf"  \DeclareUnicodeCharacter{{{ord(character):04X}}}"
+        rf"{{{{\fboxsep=0.5pt\fbox{{\tiny {ord(character):04X}}}}}}}" + "\n"
+        for character in beyond
+    )

@@ -1,0 +1,683 @@
+"use strict";
+
+/*
+ * Draws documents (what Explanation.to_dict gives) into an element: renderReport(root, documents).
+ *
+ * Everything is made with createElement and text nodes, never from strings of markup: text of a prompt is text.
+ * Styles are classes and custom properties, since the page's policy allows no style attributes.
+ * "Raises" and "lowers" always mean: the logit of the target, or its difference to the foils.
+ */
+
+// ---------------------------------------------------------------- a report
+
+/** The one place where a document's schema is looked at. */
+const RENDERERS = {
+  "whyword.explanation/1": renderExplanation,
+  "whyword.continuation/1": renderContinuation,
+};
+
+/** Show documents below each other in `root`, replacing what it held. */
+function renderReport(root, documents) {
+  const articles = documents.map((record, index) => {
+    const render = RENDERERS[record.schema] ?? renderUnknown;
+    return element("article", { id: `document-${index + 1}` }, ...render(record, `document-${index + 1}`));
+  });
+  root.replaceChildren(...(documents.length > 1 ? [contents(documents)] : []), ...articles);
+}
+
+/** Links to the documents of a report. */
+function contents(documents) {
+  const entries = documents.map((record, index) => {
+    const asked = record.target ? question(record) : String(record.text ?? record.schema);
+    const parts = record.model ? [asked, `, ${record.model}, ${record.method}`] : [asked];
+    return element("li", {}, element("a", { href: `#document-${index + 1}` }, ...parts));
+  });
+  return element("nav", { "aria-label": "Explanations in this report" }, element("ol", {}, ...entries));
+}
+
+function renderUnknown(record) {
+  return [element("p", {}, `This page cannot show a document with the schema “${record.schema}”.`)];
+}
+
+/** The parts of one explanation. */
+function renderExplanation(explanation, id) {
+  return [
+    element(
+      "header",
+      {},
+      element("h1", {}, question(explanation)),
+      element("p", { class: "subtitle" }, ...subtitle(explanation)),
+    ),
+    promptText(explanation),
+    element("div", { class: "overview" }, prediction(explanation), ledger(explanation)),
+    heatMap(explanation, id),
+    notes(explanation),
+  ];
+}
+
+/** A continuation: every generated token over what it could see, and the explanation of the chosen one below. */
+function renderContinuation(continuation, id) {
+  const chosen = element("div", { class: "chosen", id: `${id}-chosen`, "aria-live": "polite" });
+  const show = (index) => chosen.replaceChildren(...renderExplanation(continuation.explanations[index], id));
+  const asked = element("span", { class: "question" }, "Why ", element("q", {}, visibleText(continuation.text, LINE)), "?");
+  show(0);
+  return [
+    element(
+      "header",
+      {},
+      element("h1", {}, asked),
+      element("p", { class: "subtitle" }, ...subtitle(continuation)),
+    ),
+    section(
+      "Token by token",
+      "triangle",
+      element("p", { class: "lead" }, "One row per generated token, over all it could see. Choose one to see its blocks."),
+      scroller(triangle(continuation.explanations, show)),
+    ),
+    chosen,
+  ];
+}
+
+/** Rows of generated tokens over columns of context; a row's button chooses it. */
+function triangle(explanations, show) {
+  const columns = tokenColumns({ ...explanations.at(-1), forced: 0 });
+  const scale = makeScale(explanations.flatMap((each) => each.scores));
+  const buttons = explanations.map((each, index) =>
+    element("button", { type: "button", "aria-pressed": String(index === 0) }, visibleText(each.target.text)),
+  );
+  buttons.forEach((button, index) =>
+    button.addEventListener("click", () => {
+      buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
+      show(index);
+    }),
+  );
+  const rows = explanations.map((each, index) => {
+    const cells = columns.map((_, place) =>
+      place < each.scores.length
+        ? paint(element("td", {}, signed(each.scores[place], scale.digits)), each.scores[place], scale)
+        : element("td"),
+    );
+    const sum = element("td", { class: "row-sum" }, signed(total(each.scores), scale.digits));
+    return element("tr", {}, element("th", { scope: "row" }, buttons[index]), ...cells, sum);
+  });
+  const head = headerRow(columns);
+  head.cells[0].textContent = "token";
+  return element("table", { class: "heat" }, element("thead", {}, head), element("tbody", {}, ...rows));
+}
+
+const METHODS = {
+  "alti-logit": "what attention adds, tracked back to the input tokens through the mixing of the blocks below",
+  logit: "what attention adds, by the position it comes from",
+};
+
+function subtitle({ model, method }) {
+  const explained = METHODS[method] ? `: ${METHODS[method]}` : "";
+  return [element("bdi", { class: "model" }, model), " · ", element("span", { class: "method" }, method), explained];
+}
+
+/** "Why ' has' and not ' have'?" */
+function question({ target, foils }) {
+  const quoted = (choice) => element("q", {}, visibleText(choice.text, LINE));
+  const asked = element("span", { class: "question" }, "Why ", quoted(target));
+  if (foils.length > 0) asked.append(foils.length > 1 ? " and not any of " : " and not ");
+  foils.forEach((foil, index) => asked.append(index > 0 ? ", " : "", quoted(foil)));
+  asked.append("?");
+  return asked;
+}
+
+/** What the numbers are about: a logit, or a difference of logits. */
+function quantity(explanation) {
+  return explanation.foils.length > 0 ? "logit difference" : "logit";
+}
+
+function notes(explanation) {
+  const entries = Object.entries(explanation.notes).flatMap(([name, text]) => [
+    element("dt", {}, capitalise(name)),
+    element("dd", {}, text),
+  ]);
+  return element("section", { class: "notes", "aria-label": "How to read this" }, element("dl", {}, ...entries));
+}
+
+// ---------------------------------------------------------------- the prompt
+
+/** The prompt as running text, each piece tinted by its score, and the slot that is explained. */
+function promptText(explanation) {
+  const scale = makeScale(explanation.scores);
+  const text = element("p", { class: "prompt", dir: "auto", tabindex: "0", role: "group", "aria-label": "Prompt" });
+  for (const piece of promptPieces(explanation)) {
+    const part = element("span", { class: piece.forced ? "piece forced" : "piece", title: signed(piece.score, 4) });
+    part.append(...visibleParts(piece.text, PROSE)); // not isolated: words run on over pieces, from right to left too
+    paint(part, piece.score, scale);
+    text.append(part);
+  }
+  const slot = element("span", { class: "slot", title: "explained here" }, visibleText(explanation.target.text, PROSE));
+  text.append(slot);
+  return text;
+}
+
+/**
+ * Cut the text where tokens end. Tokens without characters of their own (several bytes of one character) add to the
+ * piece before them; special tokens that are not in the text are left out here and shown in the heat map.
+ */
+function promptPieces({ text, tokens, scores, forced }) {
+  const characters = Array.from(text); // offsets count code points
+  const pieces = [];
+  let reached = characters.slice(0, tokens[0].start).join("").trim() ? tokens[0].start : 0;
+  tokens.forEach((token, index) => {
+    if (token.end > reached) {
+      const piece = characters.slice(reached, token.end).join("");
+      pieces.push({ text: piece, score: scores[index], forced: index >= tokens.length - forced });
+      reached = token.end;
+    } else if (token.end > token.start && pieces.length > 0) {
+      pieces.at(-1).score += scores[index];
+    }
+  });
+  return pieces;
+}
+
+// ---------------------------------------------------------------- the prediction
+
+function prediction(explanation) {
+  const { target, foils } = explanation;
+  const body = element("tbody", {}, choiceRow("target", target), ...foils.map((foil) => choiceRow("foil", foil)));
+  if (foils.length > 1) {
+    const mean = total(foils.map((foil) => foil.logit)) / foils.length;
+    body.append(resultRow("mean of the foils’ logits", plain(mean, 3)));
+  }
+  const head = element("tr", {}, ...["", "token", "probability", "logit"].map((name) => heading(name, "col")));
+  const table = element("table", { class: "figures" }, element("thead", {}, head), body);
+  if (foils.length > 0) {
+    table.append(element("tfoot", {}, resultRow("logit difference", signed(explanation.ledger.logit, 3))));
+  }
+  return section("Prediction", "prediction", scroller(table));
+}
+
+function choiceRow(role, choice) {
+  const id = choice.id === null ? "several tokens" : `token id ${choice.id}`;
+  return element(
+    "tr",
+    { class: role },
+    heading(role, "row"),
+    element("td", { class: "token", title: id }, visibleText(choice.text)),
+    element("td", {}, percent(choice.probability)),
+    element("td", {}, plain(choice.logit, 3)),
+  );
+}
+
+function resultRow(name, number) {
+  return element("tr", {}, element("th", { scope: "row", colspan: "3" }, name), element("td", {}, number));
+}
+
+// ---------------------------------------------------------------- the ledger
+
+function ledger(explanation) {
+  const entries = ledgerEntries(explanation.ledger);
+  const steps = waterfall(entries.map((entry) => entry.value));
+  const result = { name: "total", value: explanation.ledger.total };
+  const scaled = scaleSteps([...steps, { from: 0, to: result.value }]);
+  const rows = [...entries, result].map((entry, index) => ledgerRow(entry, scaled.steps[index]));
+  const total = rows.pop();
+  const table = element(
+    "table",
+    { class: "ledger figures" },
+    element("tbody", {}, ...rows),
+    element("tfoot", {}, total),
+  );
+  table.style.setProperty("--zero", scaled.zero);
+  return section(
+    "What adds up to it",
+    "ledger-section",
+    table,
+    proof(explanation),
+    byBlock(explanation.ledger),
+  );
+}
+
+/** The entries that add up, those of all blocks in one. */
+function ledgerEntries(ledger) {
+  return [
+    { name: "embedding", value: ledger.embedding },
+    { name: "attention", value: total(ledger.attention) },
+    { name: "attention bias", value: total(ledger.attention_bias) },
+    { name: "MLPs", value: total(ledger.mlp) },
+    { name: "norm bias", value: ledger.norm_bias },
+    { name: "unembedding bias", value: ledger.unembedding_bias },
+  ];
+}
+
+/** Each value starts where the one before it ended. */
+function waterfall(values) {
+  let reached = 0;
+  return values.map((value) => ({ from: reached, to: (reached += value) }));
+}
+
+/** Bring steps and zero to the range 0 to 1. */
+function scaleSteps(steps) {
+  const ends = [0, ...steps.flatMap((step) => [step.from, step.to])];
+  const low = Math.min(...ends);
+  const range = Math.max(...ends) - low || 1;
+  const place = (value) => (value - low) / range;
+  return { zero: place(0), steps: steps.map(({ from, to }) => ({ from: place(from), to: place(to) })) };
+}
+
+function ledgerRow({ name, value }, { from, to }) {
+  const bar = element("span", { class: value < 0 ? "bar lowers" : "bar raises" });
+  const joint = element("span", { class: "joint" });
+  const track = element("td", { class: "track", "aria-hidden": "true" }, bar, joint);
+  track.style.setProperty("--left", Math.min(from, to));
+  track.style.setProperty("--width", Math.abs(to - from));
+  track.style.setProperty("--to", to);
+  return element("tr", {}, heading(name, "row"), element("td", { class: "amount" }, signed(value, 3)), track);
+}
+
+/** The proof that every document carries. */
+function proof(explanation) {
+  const { total, logit, error } = explanation.ledger;
+  return element(
+    "p",
+    { class: "proof" },
+    `total ${plain(total, 6)} = model’s own ${quantity(explanation)} ${plain(logit, 6)}, `,
+    element("span", { title: "|total − logit| ÷ sum of absolute entries" }, `relative error ${exponent(error)}`),
+  );
+}
+
+function byBlock(ledger) {
+  const columns = [
+    { name: "attention", values: ledger.attention },
+    { name: "attention bias", values: ledger.attention_bias },
+    { name: "MLP", values: ledger.mlp },
+  ];
+  const scale = makeScale(columns.flatMap((column) => column.values));
+  const rows = ledger.attention.map((_, block) =>
+    element(
+      "tr",
+      {},
+      heading(String(block + 1), "row"),
+      ...columns.map(({ values }) => paint(element("td", {}, signed(values[block], 3)), values[block], scale)),
+    ),
+  );
+  const head = element("tr", {}, heading("block", "col"), ...columns.map(({ name }) => heading(name, "col")));
+  const body = element("tbody", {}, ...rows.reverse());
+  const table = element("table", { class: "figures" }, element("thead", {}, head), body);
+  return element("details", {}, element("summary", {}, "Attention and MLPs by block"), table);
+}
+
+// ---------------------------------------------------------------- the heat map
+
+const HINT = "Point at a cell or move with the arrow keys to read it; click or press Enter to open a block’s heads.";
+
+/** Blocks × tokens with the sum below, in a table that is walked like a grid. */
+function heatMap(explanation, id) {
+  const scale = makeScale(explanation.by_block.flat());
+  const table = element("table", { class: "heat", role: "grid", "aria-label": "Attribution by block and token" });
+  const readout = element("p", { class: "readout", id: `${id}-readout` }, HINT);
+  const map = { explanation, scale, table, readout, open: new Set(), columns: [], rows: new WeakMap(), current: null };
+  const choose = unitSwitch((unit) => drawHeatMap(map, unit));
+  drawHeatMap(map, "tokens");
+  listen(map);
+  return section(
+    "Block by block",
+    "map",
+    element("p", { class: "lead" }, coverage(explanation)),
+    element("div", { class: "controls" }, choose, legend(scale, quantity(explanation))),
+    element("div", { class: "instrument" }, element("div", { class: "heat-scroll" }, table), readout),
+  );
+}
+
+/** How much of the logit the heat map covers. */
+function coverage(explanation) {
+  const { scores, ledger } = explanation;
+  return (
+    `The scores of all tokens add up to ${signed(total(scores), 3)}, attention’s part of the ` +
+    `${quantity(explanation)} of ${signed(ledger.logit, 3)}. The other entries are not traced to tokens.`
+  );
+}
+
+/** Two buttons: columns are tokens, or words. */
+function unitSwitch(choose) {
+  const buttons = ["tokens", "words"].map((unit) =>
+    element("button", { type: "button", "aria-pressed": String(unit === "tokens") }, capitalise(unit)),
+  );
+  const press = (pressed) => {
+    buttons.forEach((button) => button.setAttribute("aria-pressed", String(button === pressed)));
+    choose(pressed.textContent.toLowerCase());
+  };
+  buttons.forEach((button) => button.addEventListener("click", () => press(button)));
+  return element("div", { class: "switch", role: "group", "aria-label": "Columns" }, ...buttons);
+}
+
+function legend(scale, quantity) {
+  const limit = scale.limit.toPrecision(2);
+  const rest = `the ${quantity}; stronger ones have the same colour; the sum has its own scale`;
+  return element(
+    "p",
+    { class: "legend" },
+    element("span", {}, `lowers −${limit}`),
+    element("span", { class: "ramp", "aria-hidden": "true" }),
+    element("span", {}, `+${limit} raises`),
+    element("span", {}, rest),
+  );
+}
+
+/** Fill the table for a unit of columns, with the blocks that are open. */
+function drawHeatMap(map, unit) {
+  const { explanation, table } = map;
+  map.columns = unit === "words" ? wordColumns(explanation) : tokenColumns(explanation);
+  const blocks = explanation.by_block.map((values, block) => {
+    const names = { label: String(block + 1), name: `block ${block + 1}` };
+    return drawRow(map, { kind: "block", block, ...names, values, scale: map.scale });
+  });
+  const sums = { kind: "sum", label: "sum", name: "sum of all blocks", values: explanation.scores };
+  const sumScale = makeScale(map.columns.map((column) => sumOver(column, explanation.scores)));
+  table.replaceChildren(
+    element("thead", {}, headerRow(map.columns)),
+    element("tbody", {}, ...[...blocks].reverse()),
+    element("tfoot", {}, drawRow(map, { ...sums, scale: { ...sumScale, digits: map.scale.digits } })),
+  );
+  const open = [...map.open];
+  map.open.clear();
+  open.forEach((block) => toggleHeads(map, blocks[block]));
+  makeCurrent(map, table.tBodies[0].rows[0].cells[0]);
+}
+
+function headerRow(columns) {
+  const cells = columns.map((column) =>
+    element(
+      "th",
+      { scope: "col", class: column.tags.join(" ") },
+      element("span", { class: "token" }, visibleText(column.text)),
+      element("span", { class: "index" }, column.place),
+      ...column.tags.map((tag) => element("span", { class: "tag" }, tag)),
+    ),
+  );
+  return element("tr", {}, heading("block", "col"), ...cells, heading("sum", "col"));
+}
+
+/** One row of numbers; what it stands for is kept for the readout. */
+function drawRow(map, row) {
+  const numbers = map.columns.map((column) => sumOver(column, row.values));
+  const cells = numbers.map((number) => paint(element("td", {}, signed(number, row.scale.digits)), number, row.scale));
+  const head = heading(row.label, "row");
+  if (row.kind === "block") head.setAttribute("aria-expanded", "false");
+  const sum = element("td", { class: "row-sum" }, signed(total(row.values), row.scale.digits));
+  const drawn = element("tr", { class: row.kind }, head, ...cells, sum);
+  map.rows.set(drawn, { ...row, numbers });
+  return drawn;
+}
+
+/** Open or close the heads of the block that a row shows. */
+function toggleHeads(map, drawn) {
+  const { block } = map.rows.get(drawn);
+  const opened = !map.open.delete(block);
+  drawn.cells[0].setAttribute("aria-expanded", String(opened));
+  if (opened) {
+    map.open.add(block);
+    drawn.after(...headRows(map, block));
+  } else {
+    while (["head", "heads-note"].includes(drawn.nextElementSibling?.className)) drawn.nextElementSibling.remove();
+  }
+}
+
+function headRows(map, block) {
+  const heads = map.explanation.by_head[block];
+  const scale = makeScale(heads.flat());
+  const text =
+    `Block ${block + 1} by head: updates by source position, before mixing; ` +
+    `scale of its own, ±${scale.limit.toPrecision(2)}`;
+  const note = element("td", { colspan: String(map.columns.length + 2) }, element("span", {}, text));
+  const rows = heads.map((values, head) => {
+    const name = `block ${block + 1}, head ${head + 1}`;
+    return drawRow(map, { kind: "head", block, label: `${block + 1}.${head + 1}`, name, values, scale });
+  });
+  return [element("tr", { class: "heads-note" }, note), ...rows];
+}
+
+// ---------------------------------------------------------------- columns
+
+function tokenColumns({ tokens, forced }) {
+  return tokens.map((token, index) =>
+    makeColumn([index], token.text, String(index + 1), token.special, index >= tokens.length - forced),
+  );
+}
+
+/** Tokens that share a word make one column, which shows the text they cover. */
+function wordColumns({ text, tokens, forced }) {
+  const characters = Array.from(text); // offsets count code points
+  const words = new Map();
+  tokens.forEach((token, index) => words.set(token.word, [...(words.get(token.word) ?? []), index]));
+  return [...words.values()].map((members) => {
+    const own = members.map((index) => tokens[index]);
+    const covered = characters.slice(own[0].start, Math.max(...own.map((token) => token.end))).join("");
+    const [first, last] = [members[0] + 1, members.at(-1) + 1];
+    return makeColumn(
+      members,
+      own[0].special ? own[0].text : covered.trim() || covered,
+      first === last ? String(first) : `${first}–${last}`,
+      own[0].special,
+      members.some((index) => index >= tokens.length - forced),
+    );
+  });
+}
+
+function makeColumn(members, text, place, special, forced) {
+  const tags = [special && "special", forced && "forced"].filter(Boolean);
+  return { members, text, place, tags };
+}
+
+function sumOver(column, values) {
+  return total(column.members.map((index) => values[index]));
+}
+
+// ---------------------------------------------------------------- reading and walking the heat map
+
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+function listen(map) {
+  const { table } = map;
+  const cellOf = (event) => event.target.closest("th, td");
+  table.addEventListener("pointerover", (event) => readCell(map, cellOf(event)));
+  table.addEventListener("pointerleave", () => {
+    readCell(map, table.contains(document.activeElement) ? map.current : null);
+  });
+  table.addEventListener("focusin", (event) => readCell(map, cellOf(event)));
+  table.addEventListener("click", (event) => {
+    const cell = cellOf(event);
+    if (!cell) return;
+    if (map.rows.has(cell.parentElement)) moveTo(map, cell);
+    activate(map, cell);
+  });
+  table.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (pressKey(map, map.current, event.key)) event.preventDefault();
+  });
+}
+
+/** Do what a key means for a cell; say whether it means anything. */
+function pressKey(map, cell, key) {
+  if (key in STEPS) moveTo(map, neighbour(map, cell, ...STEPS[key]));
+  else if (key === "Home") moveTo(map, cell.parentElement.cells[0]);
+  else if (key === "End") moveTo(map, cell.parentElement.cells[map.columns.length]);
+  else if (key === "Enter" || key === " ") activate(map, cell);
+  else if (key === "Escape") closeAround(map, cell);
+  else return false;
+  return true;
+}
+
+/** The cell some steps away, passing over rows without numbers; the cell itself at an edge. */
+function neighbour({ table }, cell, down, right) {
+  let row = cell.parentElement.rowIndex;
+  do row += down;
+  while (table.rows[row]?.className === "heads-note");
+  return table.rows[row]?.cells[cell.cellIndex + right] ?? cell;
+}
+
+function activate(map, cell) {
+  const row = cell.parentElement;
+  if (map.rows.get(row)?.kind === "block") toggleHeads(map, row);
+}
+
+/** Close the heads that a cell belongs to, and go back to their block. */
+function closeAround(map, cell) {
+  const row = cell.parentElement;
+  const { block } = map.rows.get(row) ?? {};
+  if (!map.open.has(block)) return;
+  let own = row;
+  while (map.rows.get(own)?.kind !== "block") own = own.previousElementSibling;
+  toggleHeads(map, own);
+  moveTo(map, own.cells[cell.cellIndex]);
+}
+
+/** One cell of the table can be tabbed to; arrow keys change which. */
+function makeCurrent(map, cell) {
+  map.current?.removeAttribute("tabindex");
+  cell.setAttribute("tabindex", "0");
+  cell.setAttribute("aria-describedby", map.readout.id);
+  map.current = cell;
+}
+
+function moveTo(map, cell) {
+  makeCurrent(map, cell);
+  cell.focus();
+}
+
+/** Say in full what a cell shows, and light its headings. */
+function readCell(map, cell) {
+  for (const lit of map.table.querySelectorAll(".lit")) lit.classList.remove("lit");
+  if (!cell || cell.hasAttribute("colspan")) {
+    map.readout.replaceChildren(HINT);
+    return;
+  }
+  const heads = map.table.rows[0].cells;
+  heads[cell.cellIndex].classList.add("lit");
+  cell.parentElement.cells[0].classList.add("lit");
+  map.readout.replaceChildren(...describe(map, cell));
+}
+
+function describe(map, cell) {
+  const row = map.rows.get(cell.parentElement);
+  const column = map.columns[cell.cellIndex - 1];
+  if (!row) return column ? describeColumn(map, column) : [HINT];
+  if (cell.cellIndex === 0) return [`${capitalise(row.name)}: `, amount(map, total(row.values)), " over all tokens"];
+  if (!column) return [`${capitalise(row.name)}, all tokens: `, amount(map, total(row.values))];
+  const number = row.numbers[cell.cellIndex - 1];
+  return [`${capitalise(row.name)}, `, ...describeColumn(map, column), ": ", amount(map, number)];
+}
+
+function describeColumn({ explanation }, { text, members, place, tags }) {
+  const ids = members.map((index) => explanation.tokens[index].id).join(" ");
+  const details = [`${members.length > 1 ? "tokens" : "token"} ${place}`, `id ${ids}`, ...tags].join(", ");
+  return [element("q", {}, visibleText(text)), ` (${details})`];
+}
+
+function amount({ explanation }, number) {
+  const effect = number < 0 ? "lowers" : "raises";
+  const text = number === 0 ? "0" : `${signed(number, 5)} ${effect} the ${quantity(explanation)}`;
+  return element("strong", {}, text);
+}
+
+// ---------------------------------------------------------------- numbers and colours
+
+const SATURATED = 0.98; // the share of numbers below the end of a colour scale: one outlier should not pale the rest
+const STRONG = 0.77; // from here on the text on a colour is inverted (in light colours; see report.css)
+
+/** The end of a colour scale that is symmetric around 0, and how many decimals its numbers need. */
+function makeScale(values) {
+  const sizes = values.map(Math.abs).sort((one, two) => one - two);
+  const limit = sizes[Math.ceil(SATURATED * sizes.length) - 1] || sizes.at(-1) || 1;
+  const order = Math.floor(Math.log10(limit));
+  return { limit, digits: Math.min(6, Math.max(0, (order < 0 ? 1 : 2) - order)) };
+}
+
+/** Colour an element by a number; gives the element. */
+function paint(painted, number, scale) {
+  const strength = Math.min(1, Math.abs(number) / scale.limit);
+  painted.classList.add(number < 0 ? "lowers" : "raises");
+  painted.classList.toggle("strong", strength > STRONG);
+  painted.classList.toggle("faint", Number(number.toFixed(scale.digits)) === 0);
+  painted.style.setProperty("--strength", strength.toFixed(3));
+  return painted;
+}
+
+function total(values) {
+  return values.reduce((sum, value) => sum + value, 0);
+}
+
+/** A number with its sign, and a minus as wide as a plus; no sign where nothing but zeros is shown. */
+function signed(number, digits) {
+  const shown = plain(number, digits);
+  return number > 0 && Number(number.toFixed(digits)) !== 0 ? `+${shown}` : shown;
+}
+
+function plain(number, digits) {
+  const size = Math.abs(number).toFixed(digits);
+  return number < 0 && Number(size) !== 0 ? `−${size}` : size;
+}
+
+function percent(probability) {
+  const share = 100 * probability;
+  const shown = share >= 10 ? share.toFixed(1) : share.toPrecision(2);
+  return `${shown.replace("e-", "e−")} %`;
+}
+
+function exponent(number) {
+  return number === 0 ? "0" : number.toExponential(0).replace("e-", "e−");
+}
+
+// ---------------------------------------------------------------- text and elements
+
+// What is replaced by a visible mark: everything invisible, what changes direction, and then, for prose, for one line
+// and for a token, more and more of the spaces.
+const UNSEEN = "\\p{Cs}\\p{Co}\\p{Cn}\\p{Zl}\\p{Zp}\\p{Bidi_Control}\\u00ad\\u200b\\u2060\\ufeff";
+const PROSE = new RegExp(`([${UNSEEN}]|(?![\\n\\t])\\p{Cc})`, "u");
+const LINE = new RegExp(`([${UNSEEN}\\p{Cc}])`, "u");
+const TOKEN = new RegExp(`([${UNSEEN}\\p{Cc}\\p{Zs}])`, "u");
+const MARKS = { " ": "␣", "\n": "⏎", "\t": "⇥", "\u007f": "␡" };
+
+/** Text in a direction of its own, with marks for what cannot be seen. */
+function visibleText(text, replaced = TOKEN) {
+  const parts = text === "" ? [element("span", { class: "mark" }, "∅")] : visibleParts(text, replaced);
+  return element("bdi", { dir: "auto" }, ...parts);
+}
+
+function visibleParts(text, replaced) {
+  const parts = text.split(replaced); // every second one is what was found
+  return parts.map((part, index) => (index % 2 === 1 ? element("span", { class: "mark" }, markOf(part)) : part));
+}
+
+function markOf(character) {
+  const code = character.codePointAt(0);
+  if (code < 0x20) return MARKS[character] ?? String.fromCodePoint(0x2400 + code); // the control pictures of Unicode
+  return MARKS[character] ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+function capitalise(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Make an element; children are elements or text. */
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function heading(text, scope) {
+  return text === "" ? element("td") : element("th", { scope }, text);
+}
+
+function section(title, name, ...children) {
+  return element("section", { class: name }, element("h2", {}, title), ...children);
+}
+
+/** A table that is too wide scrolls, instead of the page. */
+function scroller(table) {
+  return element("div", { class: "scroll" }, table);
+}
+
+// ---------------------------------------------------------------- a saved page
+
+{
+  const saved = document.getElementById("documents");
+  if (saved) renderReport(document.getElementById("report"), JSON.parse(saved.textContent));
+}

@@ -1,0 +1,85 @@
+"""Pictures: the heat map of a document as PNG or SVG (needs matplotlib, the extra `plots`)."""
+
+import warnings
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from ..document import Document, is_continuation
+from ..errors import InputError
+from .colour import is_dark, seismic
+from .grid import Grid, Row, lay_out
+from .wording import after, headline, label, prediction, proof
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["render_plot"]
+
+_CELL = (0.62, 0.26)
+"""Width and height of a cell, in inches."""
+_NUMBERED = 40
+"""Columns up to which numbers stand in the cells."""
+
+
+def render_plot(document: Document, form: str) -> bytes:
+    """Render the heat map of a document: `form` is "png" or "svg"."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError(
+            "Pictures need matplotlib, which is not installed.", "Install it: pip install 'whyword[plots]'."
+        ) from None
+    grid = lay_out(document)
+    rows, columns = len(grid.rows), len(grid.columns)
+    width = max(6.2, 0.9 + columns * (_CELL[0] if columns <= _NUMBERED else 0.2))
+    height = 1.9 + (rows + 1.6) * _CELL[1]
+    # Text stays text in an SVG, and the same document gives the same bytes.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "whyword", "text.parse_math": False}):
+        figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
+        upper, lower = figure.subplots(2, 1, height_ratios=[rows, 1.2])
+        _draw(upper, grid.rows, grid, grid.largest)
+        _draw(lower, (grid.sum,), grid, grid.largest_sum)
+        upper.set_xticks([])
+        upper.set_ylabel("generated token" if is_continuation(document) else "block")
+        figure.suptitle(_title(document), fontsize=9, x=0.01, ha="left")
+        figure.supxlabel(_foot(document), fontsize=6, x=0.01, ha="left")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing")  # shown as a box
+            return _write(figure, form)
+
+
+def _write(figure: Any, form: str) -> bytes:
+    file = BytesIO()
+    figure.savefig(file, format=form, metadata={"Date": None} if form == "svg" else None)
+    return file.getvalue()
+
+
+def _title(document: Document) -> str:
+    if is_continuation(document):
+        return f"Why “{label(document['text'])}”?\n{after(document)}"
+    return f"{headline(document)}\n{prediction(document)}\n{after(document)}"
+
+
+def _foot(document: Document) -> str:
+    return "" if is_continuation(document) else proof(document)
+
+
+def _draw(axes: "Axes", rows: tuple[Row, ...], grid: Grid, largest: float) -> None:
+    """Draw rows of cells, with numbers where there is room."""
+    shares = [[(value or 0.0) / (largest or 1.0) for value in row.values] for row in rows]
+    axes.imshow([[seismic(share) for share in row] for row in shares], aspect="auto", interpolation="nearest")
+    axes.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=7)
+    axes.set_xticks(
+        range(len(grid.columns)), grid.columns, fontsize=7, rotation=45, ha="right", rotation_mode="anchor"
+    )
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if len(grid.columns) > _NUMBERED:
+        return
+    for height, row in enumerate(rows):
+        for place, value in enumerate(row.values):
+            if value is not None:
+                ink = "white" if is_dark(seismic(shares[height][place])) else "black"
+                axes.text(place, height, f"{value:+.2f}", ha="center", va="center", fontsize=6, color=ink)

@@ -1,0 +1,53 @@
+"""Plain tables: one record per token (CSV, data frame)."""
+
+import csv
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from ..document import Document, is_continuation
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["list_records", "make_frame", "render_csv"]
+
+
+def list_records(document: Document) -> list[dict[str, Any]]:
+    """List what is known of every context token: the token, its score, and its score by block (from 1).
+
+    Of a continuation: the same for every token that was explained, named in `step` and `target`.
+    """
+    if is_continuation(document):
+        return [
+            {"step": step, "target": part["target"]["text"], **record}
+            for step, part in enumerate(document["explanations"], 1)
+            for record in list_records(part)
+        ]
+    return [
+        {"position": position, **token, "score": document["scores"][position]}
+        | {f"block_{block}": values[position] for block, values in enumerate(document["by_block"], 1)}
+        for position, token in enumerate(document["tokens"])
+    ]
+
+
+def render_csv(document: Document) -> str:
+    """Render the records as CSV."""
+    records = list_records(document)
+    text = StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
+
+
+def make_frame(document: Document) -> "DataFrame":
+    """Give the records as a data frame (needs pandas, the extra `pandas`)."""
+    try:
+        import pandas
+    except ImportError:
+        raise InputError(
+            "A data frame needs pandas, which is not installed.", "Install it: pip install 'whyword[pandas]'."
+        ) from None
+    frame: DataFrame = pandas.DataFrame.from_records(list_records(document))
+    return frame

@@ -1,0 +1,107 @@
+"""The words around the numbers: the same in every view."""
+
+import unicodedata
+
+from ..document import Document
+
+__all__ = ["after", "caution", "headline", "label", "ledger_entries", "prediction", "proof", "word_labels"]
+
+_VISIBLE = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥"}
+_HEURISTICS = {
+    "alti-logit": "tracing them back (not MLPs)",
+    "logit": "position = token; MLPs not traced",
+}
+_UNPRINTABLE = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def label(text: str) -> str:
+    """Give a token's text as it is shown: one line, spaces at its edges left out, nothing invisible.
+
+    Control characters are spelled out: a terminal would obey them.
+    """
+    shown = text.strip(" ") or text
+    if not shown.strip():
+        return "".join(_VISIBLE.get(character, "␣") for character in shown) or "∅"
+    return "".join(_show(character) for character in shown)
+
+
+def _show(character: str) -> str:
+    if character in "\n\r\t":
+        return _VISIBLE[character]
+    if unicodedata.category(character) in _UNPRINTABLE:
+        return f"\\u{ord(character):04x}"
+    return character
+
+
+def word_labels(document: Document) -> list[str]:
+    """Give the text of every word, in order: what its tokens cover, since several may share a character."""
+    words: dict[int, list[Document]] = {}
+    for token in document["tokens"]:
+        words.setdefault(token["word"], []).append(token)
+    return [
+        label(
+            own[0]["text"]
+            if own[0]["special"]
+            else document["text"][own[0]["start"] : max(token["end"] for token in own)]
+        )
+        for own in words.values()
+    ]
+
+
+def headline(document: Document) -> str:
+    """Ask the question that an explanation answers."""
+    target, foils = document["target"]["text"], [foil["text"] for foil in document["foils"]]
+    if not foils:
+        return f"Why “{label(target)}”?"
+    return f"Why “{label(target)}” and not {' or '.join(f'“{label(foil)}”' for foil in foils)}?"
+
+
+def prediction(document: Document) -> str:
+    """Give the probabilities and logits of target and foils, and their difference."""
+    choices = [document["target"], *document["foils"]]
+    parts = [
+        f"P({label(choice['text'])}) = {_percent(choice['probability'])}, logit {choice['logit']:.2f}"
+        for choice in choices
+    ]
+    difference = f"difference {document['ledger']['logit']:+.3f}"
+    return " · ".join([*parts, *([difference] if document["foils"] else [])])
+
+
+def after(document: Document) -> str:
+    """Name the model and the method."""
+    return f"{document['model']}, {document['method']}"
+
+
+def ledger_entries(document: Document) -> list[tuple[str, float]]:
+    """Give the entries of the ledger, summed over blocks; those that are nothing in this model left out."""
+    ledger = document["ledger"]
+    entries = [
+        ("embedding", ledger["embedding"]),
+        ("attention", sum(ledger["attention"])),
+        ("attention bias", sum(ledger["attention_bias"])),
+        ("MLPs", sum(ledger["mlp"])),
+        ("norm bias", ledger["norm_bias"]),
+        ("unembedding bias", ledger["unembedding_bias"]),
+    ]
+    return [
+        (name, value) for name, value in entries if value != 0 or name in ("embedding", "attention", "MLPs")
+    ]
+
+
+def proof(document: Document) -> str:
+    """Add up the ledger in one line, with the model's own number and the error."""
+    ledger = document["ledger"]
+    entries = ", ".join(f"{name} {value:+.3f}" for name, value in ledger_entries(document))
+    total = f"{ledger['total']:+.3f}"
+    own = "model" if total == f"{ledger['logit']:+.3f}" else f"model {ledger['logit']:+.3f}"
+    return f"{entries} = {total} = {own}, error {ledger['error']:.0e}"
+
+
+def caution(document: Document) -> str:
+    """Say in one line what is exact and what is heuristic."""
+    return f"exact: the sum of all updates · heuristic: {_HEURISTICS.get(document['method'], 'the method')}"
+
+
+def _percent(probability: float) -> str:
+    percent = 100 * probability
+    return f"{percent:.1f} %" if percent >= 0.1 else f"{percent:.1g} %"

@@ -1,0 +1,663 @@
+"""The saved report: one file, text stays text, and a real browser shows the right numbers."""
+
+import base64
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from html.parser import HTMLParser
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import whyword
+from whyword.view.html import render_html, render_notebook
+
+import toy_tokenizers
+from families import build
+
+NASTY = [
+    "</script><script>window.hacked = 1</script>",
+    "<!--<script>",
+    "<img src=x onerror='window.hacked = 1'>",
+    "&amp; & \" ' ` $title ${style}",
+    "]]>\u2028\u2029",
+    "🙂👩‍👩‍👧",
+    " مرحبا",
+    "\u202eright to left",
+    "\x00\x07\x1b[31m\x7f",
+    "\ud800",
+    "\\u003c",
+    "",
+]
+
+
+def make_document(
+    texts: Sequence[str],
+    by_block: Sequence[Sequence[float]] | None = None,
+    *,
+    blocks: int = 3,
+    heads: int = 2,
+    target: str = " has",
+    foils: Sequence[str] = (" have",),
+    forced: int = 0,
+    special: Sequence[int] = (),
+    method: str = "alti-logit",
+) -> dict[str, Any]:
+    """Make a document of the schema; without `by_block`, with random numbers."""
+    source = random.Random(0)
+    random_rows = [[source.gauss(0, 0.1) for _ in texts] for _ in range(blocks)]
+    rows = random_rows if by_block is None else [list(row) for row in by_block]
+    by_head = [[[value / heads for value in row] for _ in range(heads)] for row in rows]
+    attention = [sum(row) for row in rows]
+    mlp = [source.gauss(0, 0.2) for _ in rows]
+    total = sum(attention) + sum(mlp) - 0.25
+    choice = {"id": 7, "logit": 10.5, "probability": 0.25}
+    return {
+        "schema": "whyword.explanation/1",
+        "model": "tiny",
+        "method": method,
+        "text": "".join(texts),
+        "tokens": make_tokens(texts, special),
+        "forced": forced,
+        "position": len(texts) - 1,
+        "target": {**choice, "text": target},
+        "foils": [{**choice, "text": text, "logit": 9.0 - index} for index, text in enumerate(foils)],
+        "scores": [sum(column) for column in zip(*rows, strict=True)],
+        "by_block": rows,
+        "by_head": by_head,
+        "ledger": {
+            "embedding": -0.25,
+            "attention": attention,
+            "attention_bias": [0.0 for _ in rows],
+            "mlp": mlp,
+            "norm_bias": 0.0,
+            "unembedding_bias": 0.0,
+            "total": total,
+            "logit": total,
+            "error": 3e-7,
+        },
+        "notes": {"exact": "The sum is exact.", "heuristic": "Mixing is not.", "use": "With others."},
+    }
+
+
+def make_tokens(texts: Sequence[str], special: Sequence[int] = ()) -> list[dict[str, Any]]:
+    """Make tokens: a new word begins with a space."""
+    ends = list(accumulate(map(len, texts)))
+    word, tokens = -1, []
+    for index, (text, end) in enumerate(zip(texts, ends, strict=True)):
+        word += index == 0 or text.startswith(" ") or index in special
+        start = end - len(text.lstrip(" "))
+        own = {"id": 100 + index, "text": text, "start": start, "end": end, "word": word}
+        tokens.append({**own, "special": index in special})
+    return tokens
+
+
+KEYS = make_document(["The", " key", "s"], [[0.5, -0.25, 0.125], [1, 0.0, -2], [-0.001, 0.75, 1]])
+"""Numbers that can be added up by hand."""
+
+
+class Elements(HTMLParser):
+    """The tags of a page, and the content of its styles and scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.content: dict[str, list[str]] = {"style": [], "script": [], "title": []}
+        self.inside: str | None = None
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in self.content:
+            self.content[tag].append("")
+            self.inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.content[self.inside][-1] += data
+
+
+def embedded(page: str) -> Any:
+    return json.loads(Elements(page).content["script"][0])
+
+
+def hash_of(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+# ------------------------------------------------------------ the file
+
+
+def test_the_policy_names_the_content_that_is_there() -> None:
+    elements = Elements(render_html([KEYS]))
+    metas = [attributes for tag, attributes in elements.tags if tag == "meta"]
+    (policy,) = [meta["content"] for meta in metas if meta.get("http-equiv") == "Content-Security-Policy"]
+    assert policy
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == hash_of(elements.content["script"][1])
+    assert rules["style-src"] == hash_of(elements.content["style"][0])
+    assert "unsafe" not in policy
+    assert not [attributes for _, attributes in elements.tags if "style" in attributes]
+    assert not [attributes for _, attributes in elements.tags if {"src", "href"} & set(attributes)]
+
+
+def test_the_file_needs_nothing_else() -> None:
+    page = render_html([KEYS])
+    for outside in ("http://", "https://", "@import", "url(", "fetch(", "import("):
+        assert outside not in page
+    assert {"charset": "utf-8"} in [attributes for _, attributes in Elements(page).tags]
+    assert ("html", {"lang": "en"}) in Elements(page).tags
+    assert Elements(page).content["title"] == ["Why “has” and not “have”?"]
+
+
+def test_nothing_moves() -> None:
+    """The page respects a wish for less motion by having none."""
+    style = Elements(render_html([KEYS])).content["style"][0]
+    assert not [way for way in ("transition", "animation", "smooth", "@keyframes") if way in style]
+
+
+def test_markup_is_not_built_from_strings() -> None:
+    script = Elements(render_html([KEYS])).content["script"][1]
+    for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "cssText"):
+        assert way not in script
+
+
+@pytest.mark.parametrize("text", NASTY, ids=ascii)
+def test_text_survives(text: str) -> None:
+    document = make_document(["A", text, " b"], target=text, foils=[text, "x"])
+    document["model"] = text
+    page = render_html([document])
+    assert embedded(page) == [document | {"by_head": embedded(page)[0]["by_head"]}]
+    plain = Elements(render_html([KEYS]))
+    assert [tag for tag, _ in Elements(page).tags] == [tag for tag, _ in plain.tags]
+    assert Elements(page).content["script"][1:] == plain.content["script"][1:]
+    assert page.encode("utf-8").decode("utf-8") == page
+    assert "\0" not in page
+
+
+def test_only_the_numbers_by_head_are_rounded() -> None:
+    document = make_document([" a", " b"])
+    (shown,) = embedded(render_html([document]))
+    assert {**shown, "by_head": None} == {**document, "by_head": None}
+    for block, rounded in zip(document["by_head"], shown["by_head"], strict=True):
+        for row, few in zip(block, rounded, strict=True):
+            assert few != row
+            assert few == pytest.approx(row, rel=1e-3)
+
+
+def test_a_report_is_small() -> None:
+    document = make_document([f" word{index}" for index in range(30)], blocks=30, heads=9)
+    source = random.Random(1)
+    document["by_head"] = [
+        [[torch.tensor(source.gauss(0, 0.02)).item() for _ in range(30)] for _ in range(9)] for _ in range(30)
+    ]
+    assert len(render_html([document]).encode()) <= 300_000
+
+
+def test_several_documents_are_one_file() -> None:
+    page = render_html([KEYS, make_document(["A"], method="logit")])
+    assert [document["method"] for document in embedded(page)] == ["alti-logit", "logit"]
+    assert Elements(page).content["title"] == ["Why “has” and not “have”?"]
+    assert Elements(render_html([KEYS, make_document(["A"], foils=[])])).content["title"] == [
+        "whyword report"
+    ]
+
+
+def test_numbers_that_are_none_are_refused() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        render_html([make_document(["A"], [[float("nan")]])])
+
+
+def test_a_notebook_frames_the_same_page() -> None:
+    ((tag, attributes),) = Elements(render_notebook(KEYS)).tags
+    assert tag == "iframe"
+    assert attributes["sandbox"] == "allow-scripts"
+    assert attributes["srcdoc"] == render_html([KEYS])
+    assert int(attributes["height"] or 0) > 300
+
+
+# ------------------------------------------------------------ in a browser
+
+Open = Callable[..., Any]
+
+WATCH = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => violations.push(event.violatedDirective));
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.skip(f"no browser: none of {', '.join(names)} is installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=found)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
+    """Open a report from a file; whatever the browser complains about fails the test."""
+    complaints: list[str] = []
+    pages: list[Any] = []
+
+    def open_page(*documents: dict[str, Any], page: str | None = None, **options: Any) -> Any:
+        path = tmp_path / f"report-{len(pages)}.html"
+        path.write_text(render_html(documents) if page is None else page, encoding="utf-8")
+        tab = browser.new_context(**options).new_page()
+        tab.set_default_timeout(10_000)
+        tab.add_init_script(WATCH)
+        tab.on("console", lambda message: complaints.append(message.text))
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("request", lambda request: allow(request.url, path))
+        tab.goto(path.as_uri())
+        pages.append(tab)
+        return tab
+
+    def allow(url: str, path: Path) -> None:
+        if url not in (path.as_uri(), "about:srcdoc"):
+            complaints.append(f"asked for {url}")
+
+    yield open_page
+    for tab in pages:
+        if tab.evaluate("typeof violations") != "undefined":
+            complaints += tab.evaluate("violations")
+        tab.context.close()
+    assert complaints == []
+
+
+def rows_of(page: Any, kind: str = "tbody tr.block") -> list[list[str]]:
+    """Read the numbers of the heat map's rows, row headings first."""
+    found: list[list[str]] = page.locator(f".heat {kind}").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    )
+    return found
+
+
+def columns_of(page: Any) -> list[str]:
+    found: list[str] = page.locator(".heat thead th .token").all_text_contents()
+    return found
+
+
+def test_the_fixture_hears_complaints(browser: Any, tmp_path: Path) -> None:
+    """A script that the policy does not name is refused, so a quiet test means something."""
+    heard: list[str] = []
+    tab = browser.new_context().new_page()
+    tab.add_init_script(WATCH)
+    tab.on("console", lambda message: heard.append(message.text))
+    path = tmp_path / "broken.html"
+    path.write_text(render_html([KEYS]).replace("</body>", "<script>window.hacked = 1</script></body>"))
+    tab.goto(path.as_uri())
+    assert tab.evaluate("[window.hacked, violations]") == [None, ["script-src-elem"]]
+    assert any("Content Security Policy" in line for line in heard)
+    tab.context.close()
+
+
+def test_the_heat_map_shows_the_numbers(show: Open) -> None:
+    page = show(KEYS)
+    assert columns_of(page) == ["The", "␣key", "s"]
+    assert rows_of(page) == [
+        ["3", "0.00", "+0.75", "+1.00", "+1.75"],
+        ["2", "+1.00", "0.00", "−2.00", "−1.00"],
+        ["1", "+0.50", "−0.25", "+0.13", "+0.38"],
+    ]
+    assert rows_of(page, "tfoot tr") == [["sum", "+1.50", "+0.50", "−0.88", "+1.12"]]
+    assert (
+        page.locator(".heat tbody th").evaluate_all("cells => cells.map(cell => cell.scope)") == ["row"] * 3
+    )
+    assert (
+        page.locator(".heat thead th").evaluate_all("cells => cells.map(cell => cell.scope)") == ["col"] * 5
+    )
+
+
+def test_red_raises_and_blue_lowers(show: Open) -> None:
+    page = show(KEYS)
+    rgb = """cell => { const c = document.createElement("canvas").getContext("2d");
+        c.fillStyle = getComputedStyle(cell).backgroundColor; c.fillRect(0, 0, 1, 1);
+        return [...c.getImageData(0, 0, 1, 1).data].slice(0, 3); }"""
+    cells = page.locator(".heat tr.block").nth(1).locator("td")
+    raises, nothing, lowers = (cells.nth(index).evaluate(rgb) for index in range(3))
+    assert raises[0] > raises[2] + 50
+    assert lowers[2] > lowers[0] + 50
+    assert nothing == [255, 255, 255]
+
+
+def test_the_words_around_the_numbers(show: Open) -> None:
+    page = show(KEYS)
+    assert page.locator("h1").text_content() == "Why  has and not  have?"
+    assert page.locator(".prompt").text_content() == "The keys has"
+    assert "tiny · alti-logit: what attention adds" in page.locator(".subtitle").text_content()
+    prediction = page.locator(".prediction").inner_text()
+    for part in ("␣has", "␣have", "25.0 %", "10.500", "9.000", "logit difference"):
+        assert part in prediction
+    assert "Mixing is not." in page.locator(".notes").inner_text()
+
+
+def test_the_ledger_adds_up(show: Open) -> None:
+    page = show(KEYS)
+    rows = page.locator(".ledger tr").evaluate_all(
+        "rows => rows.map(row => [row.cells[0].textContent, row.cells[1].textContent])"
+    )
+    names = ["embedding", "attention", "attention bias", "MLPs", "norm bias", "unembedding bias", "total"]
+    assert [name for name, _ in rows] == names
+    numbers = [float(number.replace("−", "-")) for _, number in rows]
+    assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=2e-3)
+    assert numbers[:2] == [-0.25, 1.124]
+    total = f"{KEYS['ledger']['total']:.6f}".replace("-", "−")
+    proof = page.locator(".proof").text_content()
+    assert proof == f"total {total} = model’s own logit difference {total}, relative error 3e−7"
+
+
+def test_bars_go_on_where_the_last_one_ended(show: Open) -> None:
+    page = show(KEYS)
+    boxes = page.locator(".ledger .bar").evaluate_all(
+        "bars => bars.map(bar => { const b = bar.getBoundingClientRect();"
+        " return bar.classList.contains('lowers') ? [b.right, b.left] : [b.left, b.right]; })"
+    )
+    for before, after in pairwise(boxes[:-1]):
+        assert after[0] == pytest.approx(before[1], abs=1)
+    assert boxes[-1][0] == pytest.approx(boxes[0][0], abs=1)
+    assert boxes[-1][1] == pytest.approx(boxes[-2][1], abs=1)
+
+
+def test_blocks_of_the_ledger(show: Open) -> None:
+    page = show(KEYS)
+    page.get_by_text("Attention and MLPs by block").click()
+    first = page.locator("details tbody tr").last.evaluate(
+        "row => [...row.cells].map(cell => cell.textContent)"
+    )
+    mlp = f"{KEYS['ledger']['mlp'][0]:+.3f}".replace("-", "−")
+    assert first == ["1", "+0.375", "0.000", mlp]
+
+
+def test_numbers_on_hover(show: Open) -> None:
+    page = show(KEYS)
+    page.locator(".heat tr.block").nth(0).locator("td").nth(0).hover()
+    said = page.locator(".readout").text_content()
+    assert said == "Block 3, The (token 1, id 100): −0.00100 lowers the logit difference"
+    page.locator("h1").hover()
+    assert "Point at a cell" in page.locator(".readout").text_content()
+
+
+def test_a_click_opens_and_closes_heads(show: Open) -> None:
+    page = show(KEYS)
+    page.locator(".heat tr.block th").nth(1).click()
+    assert rows_of(page, "tr.head") == [
+        ["2.1", "+0.50", "0.00", "−1.00", "−0.50"],
+        ["2.2", "+0.50", "0.00", "−1.00", "−0.50"],
+    ]
+    assert "updates by source position, before mixing" in page.locator(".heads-note").text_content()
+    assert page.locator("th[aria-expanded=true]").all_text_contents() == ["2"]
+    page.locator(".heat tr.block").nth(0).locator("td").nth(1).click()
+    assert page.locator("tr.head").count() == 4
+    page.locator(".heat tr.block th").nth(1).click()
+    assert [row[0] for row in rows_of(page, "tbody tr:not(.heads-note)")] == ["3", "3.1", "3.2", "2", "1"]
+
+
+def test_the_heat_map_from_the_keyboard(show: Open) -> None:
+    page = show(KEYS)
+    page.get_by_role("button", name="Words").focus()
+    page.keyboard.press("Tab")
+    focused = "document.activeElement.textContent"
+    assert page.evaluate(focused) == "3"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(focused) == "+1.00"
+    assert (
+        page.locator(".readout").text_content().startswith("Block 2, The (token 1, id 100): +1.00000 raises")
+    )
+    page.keyboard.press("Enter")
+    assert page.locator("tr.head").count() == 2
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert "Block 2, head 2" in page.locator(".readout").text_content()
+    page.keyboard.press("Escape")
+    assert page.locator("tr.head").count() == 0
+    assert page.evaluate(focused) == "+1.00"
+    page.keyboard.press("Home")
+    assert page.evaluate(focused) == "2"
+    for _ in range(9):
+        page.keyboard.press("ArrowUp")
+    assert page.evaluate(focused) == "block"
+    assert page.locator(".heat [tabindex]").count() == 1
+
+
+def test_tokens_and_words(show: Open) -> None:
+    page = show(KEYS)
+    page.locator(".heat tr.block th").nth(2).click()
+    page.get_by_role("button", name="Words").click()
+    pressed = "buttons => buttons.map(button => button.ariaPressed)"
+    assert page.locator(".switch button").evaluate_all(pressed) == ["false", "true"]
+    assert columns_of(page) == ["The", "keys"]
+    assert [row[1:3] for row in rows_of(page)] == [["0.00", "+1.75"], ["+1.00", "−2.00"], ["+0.50", "−0.13"]]
+    assert rows_of(page, "tfoot tr") == [["sum", "+1.50", "−0.38", "+1.12"]]
+    assert [row[0] for row in rows_of(page, "tr.head")] == ["1.1", "1.2"]
+    page.locator(".heat tfoot td").nth(1).hover()
+    assert "keys (tokens 2–3, id 101 102)" in page.locator(".readout").text_content()
+    page.get_by_role("button", name="Tokens").click()
+    assert columns_of(page) == ["The", "␣key", "s"]
+
+
+def test_nasty_text_is_text(show: Open) -> None:
+    document = make_document(["A", *NASTY], target=NASTY[0], foils=NASTY[1:4])
+    document["model"] = document["notes"]["use"] = NASTY[2]
+    page = show(document, document)
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img").count() == 0
+    shown = page.locator("article").first.locator(".heat thead th .token").all_text_contents()
+    assert shown[1] == NASTY[0].replace(" ", "␣")
+    assert shown[4] == NASTY[3].replace(" ", "␣")
+    assert shown[5] == "]]>U+2028U+2029"
+    assert shown[6] == NASTY[5]
+    assert shown[8] == "U+202Eright␣to␣left"
+    assert shown[9:] == ["␀␇␛[31m␡", "U+D800", "\\u003c", "∅"]
+    assert page.locator(".subtitle .model").first.text_content() == NASTY[2]
+    assert NASTY[0] in page.locator("h1").first.text_content()
+
+
+def test_whitespace_special_and_forced_tokens_are_marked(show: Open) -> None:
+    page = show(make_document(["<s>", "\n\n", "\t", "  ", " un", "like"], special=[0], forced=2))
+    assert columns_of(page) == ["<s>", "⏎⏎", "⇥", "␣␣", "␣un", "like"]
+    tags = page.locator(".heat thead th").evaluate_all(
+        "cells => cells.map(cell => cell.querySelector('.tag')?.textContent ?? '')"
+    )
+    assert tags == ["", "special", "", "", "", "forced", "forced", ""]
+    assert page.locator(".prompt .forced").all_text_contents() == [" un", "like"]
+
+
+def test_text_from_right_to_left_is_isolated(show: Open) -> None:
+    page = show(make_document(["A", " مرحبا", " b"]))
+    token = page.locator(".heat thead bdi").nth(1)
+    assert token.get_attribute("dir") == "auto"
+    assert token.evaluate("bdi => getComputedStyle(bdi).direction") == "rtl"
+    places = page.locator(".heat thead th").evaluate_all(
+        "cells => cells.map(c => c.getBoundingClientRect().x)"
+    )
+    assert places == sorted(places)
+
+
+def test_a_prompt_from_right_to_left_runs_on_over_tokens(show: Open) -> None:
+    page = show(make_document(["A", " مر", "ح", "با"]))
+    places = page.locator(".prompt .piece").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect().right)"
+    )
+    assert places[1:] == sorted(places[1:], reverse=True)
+
+
+def test_no_foil_and_several(show: Open) -> None:
+    page = show(make_document(["A"], foils=[]), make_document(["A"], foils=[" is", " was"]))
+    assert page.locator("h1").all_text_contents() == ["Why  has?", "Why  has and not any of  is,  was?"]
+    alone, several = page.locator("article").all()
+    assert "difference" not in alone.text_content()
+    assert "model’s own logit " in alone.locator(".proof").text_content()
+    assert "mean of the foils’ logits8.500" in several.locator(".prediction").text_content()
+    assert page.locator("nav a").count() == 2
+
+
+def test_several_documents_do_not_disturb_each_other(show: Open) -> None:
+    page = show(KEYS, make_document(["A", " b"], blocks=2, method="logit"))
+    first, second = page.locator("article").all()
+    second.get_by_role("button", name="Words").click()
+    second.locator("tr.block th").first.click()
+    assert first.locator("tr.head").count() == 0
+    assert second.locator("tr.head").count() == 2
+    assert first.locator(".heat thead .token").all_text_contents() == ["The", "␣key", "s"]
+    page.locator("nav a").nth(1).click()
+    assert page.evaluate("location.hash") == "#document-2"
+
+
+def test_a_continuation_is_a_triangle_that_opens_its_tokens(show: Open) -> None:
+    texts = ["The", " key", "s", " are"]
+    parts = [
+        make_document(texts[:length], target=text) for length, text in ((2, "s"), (3, " are"), (4, " <b>"))
+    ]
+    continuation = {
+        "schema": "whyword.continuation/1",
+        "model": "tiny",
+        "method": "logit",
+        "text": "s are <b>",
+        "explanations": parts,
+    }
+    page = show(continuation)
+    assert page.title() == "Why “s are <b>”?"
+    rows = page.locator(".triangle tbody tr")
+    assert rows.locator("th").all_text_contents() == ["s", "␣are", "␣<b>"]
+    assert [rows.nth(row).locator("td.raises, td.lowers").count() for row in range(3)] == [2, 3, 4]
+    assert page.locator(".chosen .slot").text_content() == "s"
+    page.locator(".triangle button").nth(2).click()
+    assert page.locator(".chosen .slot").text_content() == " <b>"
+    assert page.locator(".chosen .heat thead .token").all_text_contents() == ["The", "␣key", "s", "␣are"]
+    assert page.locator(".triangle button[aria-pressed=true]").count() == 1
+    page.locator(".chosen tr.block th").first.click()
+    assert page.locator(".chosen tr.head").count() == 2
+
+
+def test_a_schema_that_is_not_known(show: Open) -> None:
+    page = show({"schema": "whyword.other/9"}, KEYS)
+    assert (
+        "cannot show a document with the schema “whyword.other/9”"
+        in page.locator("article").first.text_content()
+    )
+    assert page.locator(".heat").count() == 1
+
+
+CONTRAST = """([strength, kind]) => {
+    const cell = document.querySelector(".heat tr.block td");
+    cell.className = kind;
+    cell.classList.toggle("strong", strength > STRONG);
+    cell.style.setProperty("--strength", strength);
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const luminance = (colour) => {
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        const linear = (byte) => (byte <= 10 ? byte / 3294.6 : ((byte / 255 + 0.055) / 1.055) ** 2.4);
+        const [red, green, blue] = [...canvas.getImageData(0, 0, 1, 1).data].map(linear);
+        return 0.05 + 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const { color, backgroundColor } = getComputedStyle(cell);
+    const ratio = luminance(color) / luminance(backgroundColor);
+    return Math.max(ratio, 1 / ratio);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_can_be_read_on_every_colour(show: Open, scheme: str) -> None:
+    page = show(KEYS, color_scheme=scheme)
+    for kind in ("raises", "lowers"):
+        for step in range(51):
+            assert page.evaluate(CONTRAST, [step / 50, kind]) >= 4.5, (scheme, kind, step / 50)
+
+
+def test_dark_and_light(show: Open) -> None:
+    colours = """() => { const body = getComputedStyle(document.body);
+        const cell = document.querySelector(".heat tr.block td:nth-child(3)");
+        return [body.backgroundColor, body.color, getComputedStyle(cell).backgroundColor]; }"""
+    light = show(KEYS, color_scheme="light").evaluate(colours)
+    dark = show(KEYS, color_scheme="dark").evaluate(colours)
+    assert light[0] == "rgb(255, 255, 255)"
+    assert all(one != other for one, other in zip(light, dark, strict=True))
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_long_prompt_scrolls_by_itself(show: Open, width: int) -> None:
+    texts = [" " + "x" * 300, "y" * 300, *(f" word{index}" for index in range(198))]
+    document = make_document(texts, blocks=12, target="z" * 200, foils=["w" * 200])
+    page = show(document, document, viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    scroll = page.locator(".heat-scroll").first
+    assert scroll.evaluate("element => element.scrollWidth > 3 * element.clientWidth")
+    assert page.locator(".heat").first.locator("thead th").count() == 202
+    assert page.locator(".heat thead th").nth(1).bounding_box()["width"] < 200
+    heading = page.locator(".heat tbody th").first
+    before = heading.bounding_box()
+    scroll.evaluate("element => { element.scrollLeft = 4000; }")
+    assert heading.bounding_box() == before
+
+
+def test_the_focused_cell_is_not_under_the_headings(show: Open) -> None:
+    page = show(make_document([f" word{index}" for index in range(40)], blocks=40))
+    page.locator(".heat tr.block th").first.focus()
+    page.keyboard.press("End")
+    seen = """() => { const box = document.activeElement.getBoundingClientRect();
+        const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+        return document.elementFromPoint(x, y)?.closest("th, td") === document.activeElement; }"""
+    for key, count in (("ArrowDown", 39), ("ArrowUp", 39), ("ArrowLeft", 40)):
+        for step in range(count):
+            page.keyboard.press(key)
+            assert page.evaluate(seen), f"{key} {step + 1}"
+
+
+def test_on_paper(show: Open) -> None:
+    page = show(KEYS)
+    page.emulate_media(media="print")
+    assert not page.locator(".readout").is_visible()
+    assert not page.locator(".switch").is_visible()
+    assert page.locator(".heat-scroll").evaluate("element => getComputedStyle(element).maxHeight") == "none"
+    assert (
+        page.locator(".heat tfoot td").first.evaluate("cell => getComputedStyle(cell).position") == "static"
+    )
+
+
+def test_without_javascript(show: Open) -> None:
+    page = show(KEYS, java_script_enabled=False)
+    assert "draws its numbers with JavaScript" in page.locator("main").text_content()
+
+
+def test_in_a_notebook(show: Open) -> None:
+    document = make_document(["A", NASTY[0], ' "b"'])
+    page = show(page=f"<!doctype html><title>notebook</title>{render_notebook(document)}")
+    frame = page.frame_locator("iframe")
+    frame.locator("tr.block th").first.click()
+    assert frame.locator("tr.head").count() == 2
+    assert frame.locator(".heat thead .token").nth(1).text_content() == NASTY[0].replace(" ", "␣")
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_real_explanation(show: Open) -> None:
+    tokenizer = toy_tokenizers.make("byte-level")
+    network = build("gpt2", torch.float32, vocab_size=len(tokenizer))
+    model = whyword.load(network, tokenizer=tokenizer)
+    explanation = whyword.explain(model, "été 🙂 <b> report", target="has", foil="have")
+    page = show(explanation.to_dict())
+    assert len(rows_of(page)) == 3
+    assert len(columns_of(page)) == len(explanation.tokens)
+    assert page.locator(".prompt").text_content() == "été 🙂 <b> report has"
+    page.get_by_role("button", name="Words").click()
+    words = page.locator(".heat thead .token").all_text_contents()
+    assert words == [word for word, _ in explanation.words()]
+    page.locator(".heat tr.block th").first.click()
+    assert page.locator("tr.head").count() == 4

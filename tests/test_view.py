@@ -1,0 +1,278 @@
+"""Views: one document in a terminal, in LaTeX, as a picture and as a table."""
+
+import csv
+import io
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.cells import cell_len
+from rich.console import Console
+
+import whyword
+from whyword.view.colour import is_dark, seismic
+from whyword.view.grid import lay_out
+from whyword.view.latex import render_latex
+from whyword.view.terminal import print_document
+from whyword.view.wording import label, proof
+
+import toy_tokenizers
+from families import build
+
+NASTY = "<b>& \x1b[31m $x_1 % # {}\\ ~^ 😀 שלום مرحبا 漢字\n\t'End' [bold] \"x\" | -- `"
+
+
+@pytest.fixture(scope="module")
+def model() -> whyword.Model:
+    tokenizer = toy_tokenizers.make("byte-level")
+    network = build("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=256)
+    return whyword.load(network, tokenizer=tokenizer)
+
+
+@pytest.fixture(scope="module")
+def document(model: whyword.Model) -> dict[str, Any]:
+    return whyword.explain(model, "A report about painters", target="has", foil="have").to_dict()
+
+
+@pytest.fixture(scope="module")
+def nasty(model: whyword.Model) -> dict[str, Any]:
+    return whyword.explain(model, NASTY, foil="auto").to_dict()
+
+
+@pytest.fixture(scope="module")
+def continuation(model: whyword.Model) -> whyword.Continuation:
+    return whyword.explain_continuation(model, "A report about", " the painters has", foil="auto")
+
+
+def draw(document: dict[str, Any], width: int, colour: str | None = None, **options: Any) -> str:
+    file = io.StringIO()
+    console = Console(width=width, file=file, color_system=colour, force_terminal=colour is not None)  # type: ignore[arg-type]
+    print_document(document, console, **options)
+    return file.getvalue()
+
+
+def test_a_grid_by_block_is_the_first_table_of_the_paper(document: dict[str, Any]) -> None:
+    grid = lay_out(document)
+    assert [row.label for row in grid.rows] == ["3", "2", "1"]
+    assert grid.rows[0].values == tuple(document["by_block"][2])
+    assert grid.sum.values == tuple(document["scores"])
+    assert grid.largest == max(abs(value) for row in document["by_block"] for value in row)
+
+
+def test_a_grid_by_head_ranks_all_heads(document: dict[str, Any]) -> None:
+    grid = lay_out(document, "head")
+    assert len(grid.rows) == 3 * 4
+    sums = [abs(row.total) for row in grid.rows]
+    assert sums == sorted(sums, reverse=True)
+    assert sum(row.total for row in grid.rows) == pytest.approx(
+        sum(document["ledger"]["attention"]), abs=1e-5
+    )
+    strongest = lay_out(document, "head", top=2)
+    assert strongest.rows == grid.rows[:2]
+    assert strongest.sum == grid.sum  # of all heads
+    block, head = map(int, grid.rows[0].label.split("."))
+    assert grid.rows[0].values == tuple(document["by_head"][block - 1][head - 1])
+
+
+def test_a_grid_by_word_adds_up_tokens(model: whyword.Model) -> None:
+    e = whyword.explain(model, "A report about the Impressionists", target="has", foil="have")
+    grid = lay_out(e.to_dict(), "word")
+    assert list(zip(grid.columns, grid.sum.values, strict=True)) == [
+        (word, pytest.approx(score, abs=1e-6)) for word, score in e.words()
+    ]
+    assert len(lay_out(e.to_dict(), "token", top=3).columns) == 3
+
+
+def test_a_grid_of_a_continuation_is_a_triangle(continuation: whyword.Continuation) -> None:
+    grid = lay_out(continuation.to_dict())
+    seen = [sum(value is not None for value in row.values) for row in grid.rows]
+    assert seen == list(range(seen[0], seen[0] + len(seen)))
+    assert grid.rows[-1].total == pytest.approx(float(continuation[-1].scores.sum()), abs=1e-5)
+
+
+def test_what_cannot_be_laid_out(document: dict[str, Any]) -> None:
+    with pytest.raises(whyword.InputError, match=r"by is 'layer'\.\nWhat can be shown: by block, head"):
+        lay_out(document, "layer")
+    with pytest.raises(whyword.InputError, match="top is 0"):
+        lay_out(document, top=0)
+
+
+@pytest.fixture(scope="module")
+def various(model: whyword.Model) -> list[dict[str, Any]]:
+    prompts = ["A", "A report about the painters. " * 7, NASTY, "日本語 text " * 6]
+    return [whyword.explain(model, prompt, foil="auto").to_dict() for prompt in prompts]
+
+
+@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize("by", ["block", "head", "token", "word"])
+@pytest.mark.parametrize("colour", [None, "truecolor"])
+def test_the_terminal_keeps_to_its_width(
+    various: list[dict[str, Any]], width: int, by: str, colour: str | None
+) -> None:
+    for document in various:
+        plain = draw_plain(draw(document, width, colour, by=by))
+        assert all(cell_len(line) <= width for line in plain.splitlines()), document["text"]
+
+
+def draw_plain(shown: str) -> str:
+    from rich.text import Text
+
+    return Text.from_ansi(shown).plain
+
+
+def test_the_terminal_without_colour_has_signs_and_numbers(document: dict[str, Any]) -> None:
+    shown = draw(document, 80)
+    assert "\x1b" not in shown
+    lines = shown.splitlines()
+    assert lines[0] == "Why “has” and not “have”?"
+    assert f"difference {document['ledger']['logit']:+.3f}" in lines[1]
+    first = next(line for line in lines if line.split()[:1] == ["3"])
+    assert first.split()[1:-1] == [f"{value:+.2f}" for value in document["by_block"][2]]
+    total = next(line for line in lines if line.startswith("sum"))
+    assert total.split()[1:-1] == [f"{value:+.2f}" for value in document["scores"]]
+    assert "error" in lines[-3]
+    assert lines[-2].startswith("exact: ")
+
+
+def test_the_terminal_with_colour_puts_tokens_on_red_and_blue(document: dict[str, Any]) -> None:
+    from rich.text import Text
+
+    shown = Text.from_ansi(draw(document, 100, "truecolor"))
+    grounds = {}
+    for span in shown.spans:
+        style = span.style
+        assert not isinstance(style, str)
+        if style.bgcolor is not None and style.bgcolor.triplet is not None:
+            grounds[shown.plain[span.start : span.end].strip(), span.start] = style.bgcolor.triplet
+    last = shown.plain.splitlines()
+    row = next(line for line in last if line.startswith("sum"))
+    start = shown.plain.index("\n" + row) + 1
+    for column, value in zip(lay_out(document).columns, document["scores"], strict=True):
+        found = [
+            c for (text, place), c in grounds.items() if text == column and start <= place < start + len(row)
+        ]
+        if abs(value) > 0.1 * max(map(abs, document["scores"])):
+            assert found
+            assert (found[0].red > found[0].blue) == (value > 0), column
+
+
+def test_a_long_prompt_shows_its_strongest_tokens_and_its_whole_text(model: whyword.Model) -> None:
+    e = whyword.explain(model, "A report about the painters. " * 7, foil="auto")
+    shown = draw(e.to_dict(), 80)
+    strongest = int(e.by_block.abs().amax(0).argmax())
+    assert f"{e.scores[strongest]:+.2f}" in next(
+        line for line in shown.splitlines() if line.startswith("sum")
+    )
+    assert "… " in shown
+    assert shown.count("report") >= 7
+
+
+def test_control_characters_do_not_reach_the_terminal(nasty: dict[str, Any]) -> None:
+    assert "\x1b" not in draw(nasty, 80)
+    assert label("\x1b[31m") == "\\u001b[31m"
+    assert label(" has") == "has"
+    assert label("  ") == "␣␣"
+    assert label("\n\t") == "⏎⇥"
+    assert label("") == "∅"
+    assert label("a\u2028b\x00") == "a\\u2028b\\u0000"
+
+
+def test_the_proof_in_one_line(document: dict[str, Any]) -> None:
+    assert proof(document).startswith("embedding ")
+    own = f"{document['ledger']['logit']:+.3f}"
+    assert f"= {own} = model, error " in proof(document)
+    wrong = {**document, "ledger": {**document["ledger"], "logit": document["ledger"]["logit"] + 1}}
+    assert f"= {own} = model {wrong['ledger']['logit']:+.3f}, error" in proof(wrong)
+
+
+def test_colours() -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib import colormaps
+
+    for step in range(-10, 11):
+        assert seismic(step / 10) == pytest.approx(colormaps["seismic"](0.5 + step / 20)[:3], abs=0.02)
+    assert seismic(9.0) == seismic(1.0)
+    assert [is_dark(seismic(share)) for share in (-1.0, 0.0, 1.0)] == [True, False, True]
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_compiles_on_its_own(
+    document: dict[str, Any], nasty: dict[str, Any], continuation: whyword.Continuation, tmp_path: Path
+) -> None:
+    for name, each in {"plain": document, "nasty": nasty, "long": continuation.to_dict()}.items():
+        (tmp_path / f"{name}.tex").write_text(render_latex(each), encoding="utf-8")
+        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+        assert done.returncode == 0, done.stdout[-2000:]
+        assert (tmp_path / f"{name}.pdf").stat().st_size > 5000
+
+
+def test_latex_has_the_boxes_of_the_paper(document: dict[str, Any]) -> None:
+    text = render_latex(document)
+    assert text.count(r"\whyrow{") == 3 + 1
+    assert text.count(r"\whytoken{") == (3 + 1) * len(document["tokens"])
+    rgb = ",".join(
+        f"{channel:.3f}" for channel in seismic(document["by_block"][2][0] / lay_out(document).largest)
+    )
+    assert rf"\whytoken{{{rgb}}}" in text.split(r"\whyrow{")[1]
+
+
+def test_pictures(model: whyword.Model, nasty: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    e = whyword.explain(model, "A $report$ about the painters", target="has", foil="have")
+    e.save(tmp_path / "e.png")
+    e.save(tmp_path / "e.svg")
+    assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
+    drawn = (tmp_path / "e.svg").read_text()
+    assert ">block<" in drawn
+    assert f">{float(e.scores[0]):+.2f}<" in drawn
+    e.save(tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_text() == drawn
+    from whyword.view.plots import render_plot
+
+    assert render_plot(nasty, "png").startswith(b"\x89PNG")
+
+
+def test_tables(model: whyword.Model, continuation: whyword.Continuation, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    e = whyword.explain(model, "A report, about", target="has", foil="have")
+    e.save(tmp_path / "e.csv")
+    with open(tmp_path / "e.csv", newline="") as file:
+        records = list(csv.DictReader(file))
+    assert [record["text"] for record in records] == [token.text for token in e.tokens]
+    assert [float(record["score"]) for record in records] == pytest.approx(e.scores.tolist())
+    frame = e.to_dataframe()
+    assert frame["block_3"].tolist() == pytest.approx(e.by_block[2].tolist())
+    assert frame.filter(like="block_").sum(axis=1).tolist() == pytest.approx(e.scores.tolist(), abs=1e-5)
+    assert len(continuation.to_dataframe()) == sum(len(each.tokens) for each in continuation)
+
+
+def test_a_continuation_is_saved_and_read(continuation: whyword.Continuation, tmp_path: Path) -> None:
+    for ending in ("json", "html", "tex", "csv"):
+        continuation.save(tmp_path / f"c.{ending}")
+    again = whyword.read(tmp_path / "c.json")
+    assert isinstance(again, whyword.Continuation)
+    assert again.text == continuation.text
+    torch.testing.assert_close(again[-1].scores, continuation[-1].scores)
+
+
+def test_files_that_cannot_be_written(model: whyword.Model, tmp_path: Path) -> None:
+    e = whyword.explain(model, "A report")
+    with pytest.raises(whyword.InputError, match=r"There is no folder .*/nowhere\.\nMake it first"):
+        e.save(tmp_path / "nowhere" / "e.json")
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(whyword.InputError, match=r"folder\.json cannot be written: Is a directory"):
+        e.save(tmp_path / "folder.json")
+    if Path("/dev/full").exists():
+        (tmp_path / "full.json").symlink_to("/dev/full")
+        with pytest.raises(whyword.InputError, match=r"full\.json cannot be written: No space left"):
+            e.save(tmp_path / "full.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) in (["folder.json"], ["folder.json", "full.json"])
+
+
+def test_show_prints(model: whyword.Model, capsys: pytest.CaptureFixture[str]) -> None:
+    whyword.explain(model, "A report", target="has", foil="have").show("word")
+    assert "Why “has” and not “have”?" in capsys.readouterr().out
