@@ -12,6 +12,8 @@ import whyword
 SOURCE = Path(whyword.__file__).parent
 ORDER = (
     "errors",
+    "document",
+    "view",
     "workspace",
     "tokens",
     "models",
@@ -26,6 +28,8 @@ ORDER = (
     "explanation",
     "pipeline",
     "loading",
+    "cli",
+    "__main__",
 )
 
 
@@ -94,6 +98,7 @@ def test_the_public_names() -> None:
         "explain_continuation",
         "load",
         "mixing",
+        "predict",
         "read",
         "tokenize",
     ]

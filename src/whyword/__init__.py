@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .ledger import Ledger
     from .loading import load
     from .models import Model
-    from .pipeline import explain, explain_continuation, mixing
+    from .pipeline import explain, explain_continuation, mixing, predict
     from .prompt import tokenize
     from .tokens import Tokens
 
@@ -33,6 +33,7 @@ __all__ = [
     "explain_continuation",
     "load",
     "mixing",
+    "predict",
     "read",
     "tokenize",
 ]
@@ -48,6 +49,7 @@ _HOMES = {
     "explain_continuation": "pipeline",
     "load": "loading",
     "mixing": "pipeline",
+    "predict": "pipeline",
     "read": "explanation",
     "tokenize": "prompt",
 }

@@ -17,7 +17,7 @@ from .prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require
 from .tokens import Tokens
 from .trace import Trace, generate, record
 
-__all__ = ["explain", "explain_continuation", "mixing"]
+__all__ = ["explain", "explain_continuation", "mixing", "predict"]
 
 Word = str | int
 
@@ -72,6 +72,19 @@ def explain_continuation(
         for id_, logits in zip(ids, trace.logits, strict=True)
     ]
     return Continuation(tuple(_explain_trace(model, context, trace, targets, method, forced=0)))
+
+
+def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...]:
+    """Give the tokens that the model would go on with, the likeliest first."""
+    if top < 1:
+        raise InputError(f"top is {top}.", "Ask for at least one token.")
+    tokens = read_prompt(_require_model(model), prompt)
+    logits = record(model, tokens.ids, range(len(tokens) - 1, len(tokens))).logits[0]
+    probabilities = logits.softmax(-1)
+    return tuple(
+        Choice(id_, token_text(model, id_, tokens), float(logits[id_]), float(probabilities[id_]))
+        for id_ in logits.topk(min(top, logits.shape[0])).indices.tolist()
+    )
 
 
 def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:

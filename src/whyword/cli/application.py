@@ -1,0 +1,49 @@
+"""The application: its commands, and what is the same for all of them."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from .explain import explain
+from .models import models
+from .predict import predict
+
+__all__ = ["application", "main"]
+
+application = typer.Typer(
+    name="whyword",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (explain, predict, models):
+    application.command()(command)
+
+
+def _show_version(wanted: bool) -> bool:
+    if wanted:
+        print(f"whyword {__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@application.callback(epilog='Try: whyword explain "A report about the Impressionists" -t has -f have')
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Why this word and not that one? Exact explanations of a language model's predictions."""
+
+
+def main() -> None:
+    """Run the command; a reader that closes the pipe is no error."""
+    try:
+        application()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

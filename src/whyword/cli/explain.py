@@ -1,0 +1,168 @@
+"""whyword explain: which words made the model prefer one word over another."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import InputError
+from .loading import Source, open_models, read_text
+from .reporting import Debug, Json, ModelNames, print_json, reporting, show_progress, tell
+
+if TYPE_CHECKING:
+    from ..explanation import Continuation, Explanation
+    from ..models import Model
+
+__all__ = ["explain"]
+
+
+class By(str, Enum):
+    """What a row of the table is."""
+
+    block = "block"
+    head = "head"
+    token = "token"
+    word = "word"
+
+
+class MethodName(str, Enum):
+    """The names of attribute.METHODS, which is not imported for --help."""
+
+    alti_logit = "alti-logit"
+    logit = "logit"
+
+
+@reporting
+def explain(
+    prompt: Annotated[str, typer.Argument(help="The text before the word; - reads it from stdin.")],
+    target: Annotated[
+        str | None,
+        typer.Option("--target", "-t", help="The word to explain. Default: the model's first choice."),
+    ] = None,
+    foil: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--foil", "-f", help="The word it is compared with; several: their mean. Default: runner-up."
+        ),
+    ] = None,
+    no_foil: Annotated[
+        bool, typer.Option("--no-foil", help="Explain the logit of the target itself, without a foil.")
+    ] = False,
+    model: ModelNames = None,
+    method: Annotated[
+        list[MethodName] | None,
+        typer.Option("--method", help="May be given several times.", show_default="alti-logit"),
+    ] = None,
+    by: Annotated[By, typer.Option("--by", help="What to show the numbers by.")] = By.block,
+    top: Annotated[int | None, typer.Option("--top", min=1, help="Show only the strongest so many.")] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Save as .json, .html, .tex, .png, .svg or .csv."
+        ),
+    ] = None,
+    continue_: Annotated[
+        int | None,
+        typer.Option(
+            "--continue", min=1, metavar="N", help="Generate N tokens and explain every one of them."
+        ),
+    ] = None,
+    bos: Annotated[
+        bool | None,
+        typer.Option(
+            "--bos/--no-bos", help="Force a BOS token, or none.", show_default="as the tokenizer does"
+        ),
+    ] = None,
+    chat: Annotated[bool, typer.Option("--chat", help="The prompt is a user's turn of a chat.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Prompt, target and foils are token ids.")] = False,
+    dtype: Annotated[
+        str | None, typer.Option("--dtype", help="float32, float64, float16 or bfloat16.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option("--allow", help="pickle or remote-code: refused unless named.")
+    ] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Explain which words made the model prefer one word over another, block by block, with the proof."""
+    from ..view.files import require_format, save_documents
+
+    for path in output or []:
+        require_format(path)
+    if continue_ is not None and (target or foil):
+        raise InputError(
+            "--continue was given with a target or foil.",
+            "Every generated token is its own target: leave them out.",
+        )
+    question = _Question(
+        Source(read_text(prompt), bos=bos, chat=chat, ids=ids),
+        _word(target, ids),
+        None if no_foil else [_word(word, ids) for word in foil] if foil else "auto",
+        [each.value for each in method] if method else ["alti-logit"],
+        continue_,
+    )
+    documents: list[dict[str, Any]] = []
+    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
+        for explained in question.answer(loaded):
+            documents.append(explained.to_dict())
+            if not json:
+                _print(documents[-1], by.value, top)
+    if json:
+        print_json(documents[0] if len(documents) == 1 else documents)
+    for path in output or []:
+        for saved in save_documents(documents, path):
+            tell(f"Saved {saved}")
+
+
+class _Question:
+    """What is asked of every model."""
+
+    def __init__(
+        self,
+        source: Source,
+        target: str | int | None,
+        foil: str | Sequence[str | int | None] | None,
+        methods: Sequence[str],
+        new_tokens: int | None,
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.foil: Any = foil
+        self.methods = methods
+        self.new_tokens = new_tokens
+
+    def answer(self, model: "Model") -> "Iterator[Explanation | Continuation]":
+        """Explain by every method."""
+        from ..pipeline import explain, explain_continuation
+
+        for method in self.methods:
+            with show_progress(f"Explaining with {model.name} …"):
+                prompt = self.source.prompt(model)
+                found: Explanation | Continuation
+                if self.new_tokens is None:
+                    found = explain(model, prompt, target=self.target, foil=self.foil, method=method)
+                else:
+                    found = explain_continuation(
+                        model, prompt, foil=self.foil, method=method, new_tokens=self.new_tokens
+                    )
+            yield found
+
+
+def _word(text: str | None, ids: bool) -> str | int | None:
+    if text is None or not ids:
+        return text
+    if not text.isdecimal():
+        raise InputError(f"{text!r} is not a token id.", "With --ids, target and foils are token ids.")
+    return int(text)
+
+
+def _print(document: dict[str, Any], by: str, top: int | None) -> None:
+    from rich.console import Console
+
+    from ..view.terminal import print_document
+
+    print_document(document, Console(highlight=False), by, top)
+    sys.stdout.flush()

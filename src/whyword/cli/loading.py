@@ -1,0 +1,65 @@
+"""Models and prompts, as the command takes them."""
+
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+from .reporting import show_progress
+
+if TYPE_CHECKING:
+    from ..models import Model
+    from ..prompt import Prompt
+
+__all__ = ["Source", "open_models", "read_text"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A prompt as it was typed."""
+
+    text: str
+    bos: bool | None = None
+    chat: bool = False
+    ids: bool = False
+
+    def prompt(self, model: "Model") -> "Prompt":
+        """Give the prompt that a model reads."""
+        from ..prompt import tokenize
+
+        if self.ids:
+            return _read_ids(self.text)
+        if self.chat:
+            return [{"role": "user", "content": self.text}]
+        return tokenize(model, self.text, self.bos)
+
+
+def open_models(
+    names: Sequence[str] | None, *, dtype: str | None = None, allow: Collection[str] = ()
+) -> "Iterator[Model]":
+    """Load models one after the other; only one is held at a time."""
+    from transformers.utils import logging
+
+    from ..loading import load
+
+    logging.disable_progress_bar()  # one spinner is enough
+    logging.set_verbosity_error()
+    chosen: Sequence[str | None] = names or [None]
+    for name in chosen:
+        with show_progress(f"Loading {name or 'the default model'} …"):
+            model = load(name, dtype=dtype, allow=allow)
+        yield model
+        del model
+
+
+def read_text(prompt: str) -> str:
+    """Give the prompt, from stdin where it is a dash."""
+    return sys.stdin.read().rstrip("\n") if prompt == "-" else prompt
+
+
+def _read_ids(text: str) -> list[int]:
+    words = text.replace(",", " ").split()
+    if wrong := [word for word in words if not word.isdecimal()]:
+        raise InputError(f"{wrong[0]!r} is not a token id.", "With --ids, give ids with spaces between them.")
+    return [int(word) for word in words]

@@ -1,0 +1,68 @@
+"""whyword predict: what the model would go on with."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from .loading import Source, open_models, read_text
+from .reporting import Debug, Json, ModelNames, print_json, reporting, show_progress
+
+__all__ = ["predict"]
+
+
+@reporting
+def predict(
+    prompt: Annotated[str, typer.Argument(help="The text to continue; - reads it from stdin.")],
+    top: Annotated[int, typer.Option("--top", min=1, help="How many tokens to show.")] = 10,
+    model: ModelNames = None,
+    bos: Annotated[
+        bool | None,
+        typer.Option(
+            "--bos/--no-bos", help="Force a BOS token, or none.", show_default="as the tokenizer does"
+        ),
+    ] = None,
+    chat: Annotated[bool, typer.Option("--chat", help="The prompt is a user's turn of a chat.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="The prompt is token ids.")] = False,
+    dtype: Annotated[
+        str | None, typer.Option("--dtype", help="float32, float64, float16 or bfloat16.")
+    ] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the tokens that the model would go on with: logits and probabilities."""
+    from ..pipeline import predict
+
+    source = Source(read_text(prompt), bos=bos, chat=chat, ids=ids)
+    documents: list[dict[str, Any]] = []
+    for loaded in open_models(model, dtype=dtype):
+        with show_progress(f"Running {loaded.name} …"):
+            choices = predict(loaded, source.prompt(loaded), top=top)
+        document = {
+            "schema": "whyword.prediction/1",
+            "model": loaded.name,
+            "choices": [asdict(choice) for choice in choices],
+        }
+        documents.append(document)
+        if not json:
+            _print(document)
+    if json:
+        print_json(documents[0] if len(documents) == 1 else documents)
+
+
+def _print(document: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from ..view.wording import label
+
+    table = Table(
+        box=None, title=Text(document["model"]), title_justify="left", title_style="dim", pad_edge=False
+    )
+    for heading in ("", "token", "probability", "logit", "id"):
+        table.add_column(heading, justify="left" if heading == "token" else "right", no_wrap=True)
+    for rank, choice in enumerate(document["choices"], 1):
+        numbers = (f"{choice['probability']:.4f}", f"{choice['logit']:.3f}", str(choice["id"]))
+        table.add_row(str(rank), Text(label(choice["text"])), *numbers)
+    Console(highlight=False).print(table)

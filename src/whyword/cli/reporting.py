@@ -1,0 +1,109 @@
+"""How the command speaks: results on stdout, all else on stderr, errors in two lines and exit code 2."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+
+import typer
+
+from ..errors import WhywordError
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+__all__ = ["Debug", "Json", "ModelNames", "print_json", "reporting", "show_progress", "tell"]
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error.", envvar="WHYWORD_DEBUG")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the JSON document and nothing else.")]
+ModelNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="Hub name, folder or .gguf file; may be given several times. Default: SmolLM2-135M-Instruct.",
+    ),
+]
+
+
+def reporting(command: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Tell the user of an error in its two lines, and leave with exit code 2."""
+
+    @wraps(command)
+    def run(*arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+        try:
+            return command(*arguments, **options)
+        except WhywordError as error:
+            if options.get("debug"):
+                raise
+            tell(f"[bold red]error:[/] {_plain(error.wrong)}\n{_plain(error.remedy)}")
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            tell("stopped")
+            raise typer.Exit(130) from None
+
+    return run
+
+
+def tell(message: str) -> None:
+    """Print a message to stderr."""
+    from rich.console import Console
+
+    Console(stderr=True, soft_wrap=True, highlight=False).print(message)
+
+
+def print_json(document: Any) -> None:
+    """Print a JSON document to stdout."""
+    print(json.dumps(document, ensure_ascii=True))
+
+
+@contextmanager
+def show_progress(doing: str) -> Iterator[None]:
+    """Show on stderr what is being done, and what the library logs meanwhile."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    logger = logging.getLogger("whyword")
+    with console.status(_plain(doing)) as status:
+        handler = _Teller(status, console.is_terminal)
+        logger.addHandler(handler)
+        level = logger.level
+        logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+            logger.removeHandler(handler)
+
+
+class _Teller(logging.Handler):
+    """Shows what is logged beside the spinner; warnings, and all where there is no terminal, as lines."""
+
+    def __init__(self, status: "Status", live: bool) -> None:
+        super().__init__()
+        self.status = status
+        self.live = live
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = _plain(record.getMessage())
+        if self.live and record.levelno < logging.WARNING:
+            self.status.update(message)
+        else:
+            tell(message)
+
+
+def _plain(text: str) -> str:
+    """Keep text from being read as markup, and control characters from the terminal."""
+    from rich.markup import escape
+
+    from ..view.wording import label
+
+    return escape("\n".join(label(line) if line.strip() else line for line in text.split("\n")))

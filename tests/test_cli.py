@@ -1,0 +1,254 @@
+"""The command: what it prints where, its exit codes, its two-line errors."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import whyword
+from whyword.cli import application
+
+import toy_tokenizers
+from families import build
+from weights import fetch_folder
+
+PROMPT = "A report about the Impressionists"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tiny model in a folder."""
+    path = tmp_path_factory.mktemp("models") / "tiny"
+    tokenizer = toy_tokenizers.make("sentencepiece-bos")
+    build("llama", torch.float32, vocab_size=len(tokenizer)).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tiny model without a tokenizer."""
+    path = tmp_path_factory.mktemp("models") / "bare"
+    build("gpt2", torch.float32).save_pretrained(path)
+    return str(path)
+
+
+def run(*arguments: str, code: int = 0) -> tuple[str, str]:
+    """Run the command in this process; give stdout and stderr."""
+    result = CliRunner().invoke(application, list(arguments))
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result.stdout, result.stderr
+
+
+def refused(*arguments: str) -> tuple[str, str]:
+    """Run a command that must fail with exit code 2 and two lines; give them."""
+    shown, said = run(*arguments, code=2)
+    assert shown == ""
+    wrong, remedy = said.strip().split("\n")
+    assert wrong.startswith("error: ")
+    return wrong.removeprefix("error: "), remedy
+
+
+def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "whyword", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+
+
+def test_an_explanation_in_the_terminal(folder: str) -> None:
+    shown, said = run("explain", PROMPT, "--target", "has", "--foil", "have", "-m", folder)
+    assert said == ""
+    lines = shown.splitlines()
+    assert lines[0] == "Why “has” and not “have”?"
+    assert [line.split()[0] for line in lines if line[:3].strip().isdecimal()] == ["3", "2", "1"]
+    assert "= model, error" in shown
+
+
+@pytest.mark.real
+def test_the_default_model_as_a_newcomer_runs_it() -> None:
+    cache = fetch_folder().parents[1]
+    done = process("explain", PROMPT, "-t", "has", "-f", "have", WHYWORD_CACHE=str(cache), COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    assert "difference +2.111" in done.stdout
+    assert "smollm2-135m-instruct, alti-logit" in done.stdout
+    assert "sum  +1.10 +0.15  -0.18 -0.13 -0.34      -0.01 +0.59" in done.stdout
+    assert "embedding +0.007, attention +0.587, MLPs +1.517 = +2.111 = model, error" in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert done.stderr == ""
+
+
+def test_json_and_nothing_else(folder: str) -> None:
+    shown, said = run("explain", PROMPT, "-t", "has", "-f", "have", "-m", folder, "--json")
+    assert said == ""
+    model = whyword.load(folder)
+    expected = whyword.explain(model, PROMPT, target="has", foil="have").to_dict()
+    found = json.loads(shown)
+    assert found["model"] == "tiny"
+    assert found["scores"] == pytest.approx(expected["scores"], rel=1e-4, abs=1e-6)
+    assert found["target"]["text"] == expected["target"]["text"]
+    both, _ = run("explain", PROMPT, "-m", folder, "--method", "logit", "--method", "alti-logit", "--json")
+    assert [document["method"] for document in json.loads(both)] == ["logit", "alti-logit"]
+
+
+def test_the_default_foil_is_the_runner_up(folder: str) -> None:
+    shown, _ = run("explain", PROMPT, "-m", folder, "--json")
+    choices, _ = run("predict", PROMPT, "-m", folder, "--top", "2", "--json")
+    first, second = json.loads(choices)["choices"]
+    document = json.loads(shown)
+    assert document["target"]["id"] == first["id"]
+    assert [foil["id"] for foil in document["foils"]] == [second["id"]]
+    shown, _ = run("explain", PROMPT, "-m", folder, "--json", "--no-foil")
+    assert json.loads(shown)["foils"] == []
+
+
+def test_a_forced_or_forbidden_bos(folder: str) -> None:
+    with_bos, _ = run("explain", PROMPT, "-m", folder, "--json", "--bos")
+    without, _ = run("explain", PROMPT, "-m", folder, "--json", "--no-bos")
+    default, _ = run("explain", PROMPT, "-m", folder, "--json")
+    special = [token["special"] for token in json.loads(with_bos)["tokens"]]
+    assert special[0]
+    assert not any(special[1:])
+    assert not any(token["special"] for token in json.loads(without)["tokens"])
+    assert json.loads(default)["tokens"] == json.loads(with_bos)["tokens"]
+
+
+@pytest.mark.parametrize("by", ["block", "head", "token", "word"])
+def test_by_and_top(folder: str, by: str) -> None:
+    shown, _ = run("explain", PROMPT, "-m", folder, "--by", by, "--top", "2")
+    rows = [line for line in shown.split("\n\n")[1].splitlines() if line.strip()]
+    header = by in ("block", "head")
+    assert len(rows) == 2 + header, shown
+
+
+def test_several_models_one_below_the_other(folder: str) -> None:
+    shown, _ = run("explain", PROMPT, "-m", folder, "-m", folder, "--by", "word")
+    assert shown.count("Why “") == 2
+
+
+def test_a_continuation(folder: str, tmp_path: Path) -> None:
+    saved = tmp_path / "c.json"
+    shown, said = run("explain", PROMPT, "-m", folder, "--continue", "3", "-o", str(saved))
+    assert said.replace("\n", "") == f"Saved {saved}"
+    continuation = whyword.read(saved)
+    assert isinstance(continuation, whyword.Continuation)
+    assert len(continuation) == 3
+    assert "every ledger adds up" in shown
+    wrong, _ = refused("explain", PROMPT, "-m", folder, "--continue", "3", "-t", "has")
+    assert wrong == "--continue was given with a target or foil."
+
+
+def test_files(folder: str, tmp_path: Path) -> None:
+    endings = ("json", "html", "tex", "csv", "svg", "png")
+    options = [part for ending in endings for part in ("-o", str(tmp_path / f"e.{ending}"))]
+    run("explain", PROMPT, "-m", folder, "--method", "logit", "--method", "alti-logit", *options)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    twice = {f"e{number}.{ending}" for ending in endings if ending != "html" for number in ("", "-2")}
+    assert set(names) == twice | {"e.html"}
+
+
+def test_a_prompt_from_stdin_and_ids_and_chat(folder: str, bare: str) -> None:
+    result = CliRunner().invoke(application, ["predict", "-", "-m", folder, "--json"], input=PROMPT + "\n")
+    expected, _ = run("predict", PROMPT, "-m", folder, "--json")
+    assert result.stdout == expected
+    shown, _ = run("explain", "15 3 88", "-t", "7", "-f", "12", "--ids", "-m", bare, "--json")
+    document = json.loads(shown)
+    assert [token["id"] for token in document["tokens"]] == [15, 3, 88]
+    assert (document["target"]["id"], document["foils"][0]["id"]) == (7, 12)
+    shown, _ = run("explain", "Hello", "--chat", "-m", folder, "--json")
+    assert any(token["text"] == "<|turn|>" for token in json.loads(shown)["tokens"])
+
+
+def test_predictions(folder: str) -> None:
+    shown, _ = run("predict", PROMPT, "-m", folder, "--top", "4")
+    assert len([line for line in shown.splitlines() if line[:2].strip().isdecimal()]) == 4
+
+
+def test_models() -> None:
+    shown, _ = run("models")
+    assert "smollm2-135m-instruct, the default" in shown
+    assert "llama" in shown
+    document = json.loads(run("models", "--json")[0])
+    assert [model["name"] for model in document["models"] if model["default"]] == ["smollm2-135m-instruct"]
+    wrong, remedy = refused("models", "--fetch", "gpt-9")
+    assert "gpt-9" in wrong
+    assert "smollm2-135m-instruct" in remedy
+
+
+def test_bad_input_in_two_lines(folder: str, bare: str, tmp_path: Path) -> None:
+    assert refused("explain", "", "-m", folder)[0] == "The prompt is empty."
+    assert refused("explain", "A" * 500, "-m", folder)[0].startswith("The prompt has ")
+    assert "are the same tokens" in refused("explain", "A", "-t", "has", "-f", "has", "-m", folder)[0]
+    assert "is not in the local cache" in refused("explain", "A", "-m", "no/model")[0]
+    assert "There is no folder" in refused("explain", "A", "-m", str(tmp_path / "nowhere"))[0]
+    assert "without a tokenizer" in refused("explain", "A", "-m", bare)[0]
+    assert refused("explain", "1 x", "--ids", "-m", bare)[0] == "'x' is not a token id."
+    assert refused("explain", "1", "-t", "x", "--ids", "-m", bare)[0] == "'x' is not a token id."
+    assert "There is no token 9999" in refused("explain", "9999", "--ids", "-m", bare)[0]
+    assert refused("explain", "A", "-m", folder, "--dtype", "int3")[0] == "dtype is 'int3'."
+    assert refused("explain", "A", "-m", folder, "--allow", "all")[0] == "allow names 'all'."
+    wrong, remedy = refused("explain", "A", "-m", folder, "-o", str(tmp_path / "x.pdf"))
+    assert (wrong, remedy) == (
+        "'x.pdf' does not end in a known format.",
+        "Known endings: .json, .html, .tex, .png, .svg, .csv.",
+    )
+    assert refused("explain", "A", "-m", folder, "-o", str(tmp_path / "no" / "x.html"))[0].startswith(
+        "There is no"
+    )
+
+
+def test_what_typer_refuses() -> None:
+    for arguments in (
+        ["explain"],
+        ["explain", "A", "--by", "layer"],
+        ["explain", "A", "--top", "0"],
+        ["explode"],
+    ):
+        assert run(*arguments, code=2)[1]
+
+
+def test_a_full_disk(folder: str, tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    (tmp_path / "full.html").symlink_to("/dev/full")
+    _, said = run("explain", "A", "-m", folder, "--by", "word", "-o", str(tmp_path / "full.html"), code=2)
+    assert "cannot be written: No space left on device." in said.replace("\n", " ")
+
+
+def test_a_traceback_only_when_asked_for(folder: str) -> None:
+    result = CliRunner().invoke(application, ["explain", "", "-m", folder, "--debug"])
+    assert isinstance(result.exception, whyword.InputError)
+
+
+def test_markup_and_escapes_are_text(folder: str) -> None:
+    shown, _ = run("explain", "[bold]A[/] \x1b[31mreport", "-m", folder)
+    assert "\x1b" not in shown
+    wrong, _ = refused("explain", "A", "-m", "[red]/\x1b[31m")
+    assert "\x1b" not in wrong
+    assert "[red]/" in wrong
+
+
+def test_help_is_light() -> None:
+    program = (
+        "import sys\nfrom whyword.cli import main\nsys.argv = ['whyword', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'transformers', 'numpy', 'matplotlib', 'pandas'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "explain" in done.stdout
+
+
+def test_the_version() -> None:
+    assert process("--version").stdout == f"whyword {whyword.__version__}\n"
+
+
+def test_a_reader_that_leaves(folder: str) -> None:
+    command = f'{sys.executable} -m whyword explain "{PROMPT}" -m {folder} --json | head -c 10'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout == '{"schema":'
+    assert "Traceback" not in done.stderr
