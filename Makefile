@@ -3,31 +3,67 @@ VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+INSTALLED_DEV := $(VENV)/.installed-dev
+WHEEL_VENV := .venv-wheel
 
-.PHONY: test lint types unit test-oldest clean
+.PHONY: demo test lint types unit docs wheel test-oldest picture clean
 .DEFAULT_GOAL := test
 
-# Everything that continuous integration checks; sets up its own environment.
-test: lint types unit
+# Explain one prediction of a real model by both methods; sets up its own environment.
+demo: $(INSTALLED)
+	$(BIN)/whyword explain "A report about the Impressionists" --target has --foil have \
+	  --method alti-logit --method logit --output demo.html
+	@echo
+	@echo "demo.html has every block, every head and the ledger: open it in a browser. Then try:"
+	@echo '  $(BIN)/whyword explain "The keys to the cabinet" --target are --foil is --by word'
+	@echo '  $(BIN)/whyword explain "The capital of France is" --continue 8'
+	@echo '  $(BIN)/whyword predict "The capital of France is" --top 5'
+	@echo '  $(BIN)/whyword explain --help'
 
-$(INSTALLED): pyproject.toml $(CONSTRAINTS)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[gguf,dev]"
+# Everything that continuous integration checks; sets up its own environment.
+test: lint types unit docs
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable .
 	touch $(INSTALLED)
 
-lint: $(INSTALLED)
+$(INSTALLED_DEV): $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plots,pandas,docs,dev]"
+	touch $(INSTALLED) $(INSTALLED_DEV)
+
+lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(INSTALLED)
+types: $(INSTALLED_DEV)
 	$(BIN)/mypy
 
-unit: $(INSTALLED)
+unit: $(INSTALLED_DEV)
 	$(BIN)/python -m pytest
+
+docs: $(INSTALLED_DEV)
+	$(BIN)/python docs/generate_command.py --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # not --quiet: that drops the warnings it counts
+
+# Build the wheel, install it in an environment of its own, and run its command there.
+wheel: $(INSTALLED_DEV)
+	rm -rf dist $(WHEEL_VENV)
+	$(BIN)/python -m build --wheel --outdir dist .
+	$(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) dist/*.whl
+	cd $(WHEEL_VENV) && bin/whyword --version
+	cd $(WHEEL_VENV) && bin/whyword explain "A report about the Impressionists" -t has -f have --by word -o report.html
 
 # The tests with the oldest transformers that is supported, in an environment of its own.
 test-oldest:
 	$(MAKE) unit VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt
 
+# The picture in the README.
+picture: $(INSTALLED_DEV)
+	$(BIN)/python docs/draw_terminal.py docs/terminal.svg
+
 clean:
-	rm -rf .venv .venv-oldest .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-oldest $(WHEEL_VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site demo.html

@@ -1,0 +1,235 @@
+"""The documentation is true: the site builds, its code runs, and it shows what is printed and catalogued."""
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+import yaml
+
+import whyword
+from whyword.models.catalogue import CATALOGUE, GENERAL
+
+from families import prompt_of, randomise
+from weights import fetch_folder
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+_NUMBER = re.compile(r"[+-]?\d+\.\d+(?:e[+-]?\d+)?")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    fence = re.compile(rf"^```{language}\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+    return fence.findall((DOCS / page).read_text())
+
+
+def run_blocks(page: str) -> dict[str, Any]:
+    """Run the Python of a page from top to bottom; give the names it leaves."""
+    names: dict[str, Any] = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, page, "exec"), names)
+    return names
+
+
+def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=cwd,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built from the pages as they are."""
+    if any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings")):
+        pytest.skip("mkdocs-material or mkdocstrings is not installed (the extra `docs`)")
+    folder = tmp_path_factory.mktemp("site")
+    done = run("-m", "mkdocs", "build", "--strict", "--site-dir", str(folder))  # --quiet would hide warnings
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_the_site_has_every_page(site: Path) -> None:
+    assert {page.with_suffix(".html").name for page in PAGES} <= {path.name for path in site.glob("*.html")}
+    assert "House rules" in (site / "contributing.html").read_text()
+    assert "Unreleased" in (site / "changelog.html").read_text()
+    assert not list(site.glob("*.py"))
+
+
+def test_the_site_needs_no_network(site: Path) -> None:
+    loaded = re.compile(r"<(?:script|img|iframe)[^>]* src=.?https?:|<link[^>]* href=.?https?:|@import")
+    for page in site.glob("*.html"):
+        assert not loaded.search(page.read_text()), page.name
+
+
+def test_the_site_documents_every_public_name(site: Path) -> None:
+    page = (site / "api.html").read_text()
+    for name in whyword.__all__:
+        assert f'id="whyword.{name}"' in page, name
+    for name in ("Architecture", "Attention", "Mlp", "Norm", "Stack", "ValueLayout"):
+        assert f'id="whyword.models.{name}"' in page, name
+
+
+def test_the_page_of_the_command_is_fresh() -> None:
+    pinned = re.search(r"^typer==(\S+)$", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
+    if pinned is not None and pinned[1] != version("typer"):
+        pytest.skip(f"typer {version('typer')} lays out help in another way than {pinned[1]}")
+    done = run("docs/generate_command.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
+    script = shutil.copy(DOCS / "generate_command.py", tmp_path)
+    (tmp_path / "command.md").write_text("# The command\n")
+    done = run(script, "--check")
+    assert done.returncode == 1
+    assert "run python docs/generate_command.py" in done.stderr
+    assert run(script).returncode == 0
+    assert run(script, "--check").returncode == 0
+    page = (tmp_path / "command.md").read_text()
+    assert "\x1b" not in page
+    assert max(map(len, re.search(r"```text\n(.*?)```", page, re.DOTALL)[1].splitlines())) <= 80  # type: ignore[index]
+    assert [line for line in page.splitlines() if line.startswith("## ")] == [
+        "## whyword",
+        "## whyword explain",
+        "## whyword predict",
+        "## whyword models",
+    ]
+
+
+@pytest.mark.real
+def test_the_python_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    fetch_folder()
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks("index.md")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"e.{ending}" for ending in ("json", "html", "tex", "png", "svg", "csv")
+    }
+    assert [word for word, _ in names["again"].words()] == ["A", "report", "about", "the", "Impressionists"]
+    assert names["c"].text == " Paris, of course."
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("block", [block for block in blocks("index.md", "text") if block.startswith("$")])
+def test_what_the_quickstart_shows_is_what_is_printed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from whyword.cli.application import application
+
+    fetch_folder()
+    for name, value in {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    command, _, shown = block.partition("\n")
+    done = CliRunner().invoke(application, shlex.split(command)[2:])
+    assert done.exit_code == 0, done.output
+    printed = "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
+    printed, shown = (re.sub(r"error \S+", "error", text.rstrip()) for text in (printed, shown))
+    assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", shown)
+    assert [float(number) for number in _NUMBER.findall(printed)] == pytest.approx(
+        [float(number) for number in _NUMBER.findall(shown)], abs=0.011
+    )
+
+
+def test_the_description_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    names = run_blocks("architectures.md")
+    assert names["model"].architecture is names["olmo2"]
+    error, wrong, remedy = capsys.readouterr().out.strip().splitlines()
+    assert float(error) <= 1e-4
+    assert wrong.startswith("block 1: stream in + all that was written = ")
+    assert remedy
+
+
+def test_the_table_of_families_is_the_catalogue() -> None:
+    table = (DOCS / "architectures.md").read_text().split("## Catalogued")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| `(\w+)` \|", table, flags=re.MULTILINE)
+    found = {type_: (re.findall("`(.*?)`", names), block) for type_, names, block in rows}
+    assert found == {
+        type_: ([entry.name for entry in entries], entries[0].decoder.blocks)
+        for type_, entries in CATALOGUE.items()
+    }
+
+
+@pytest.mark.parametrize("family", ["Phi3", "Qwen3", "SmolLM3"])
+def test_types_that_the_general_description_fits(family: str) -> None:
+    config = getattr(transformers, f"{family}Config")(
+        num_hidden_layers=2,
+        hidden_size=32,
+        intermediate_size=48,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        vocab_size=97,
+        max_position_embeddings=64,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    section = (DOCS / "architectures.md").read_text().split("## The general description")[1].split("\n## ")[0]
+    assert f"`{config.model_type}`" in section
+    network = randomise(getattr(transformers, f"{family}ForCausalLM")(config), 0).to(torch.float64).eval()
+    model = whyword.load(network)
+    assert model.architecture is GENERAL
+    assert whyword.explain(model, prompt_of(9), target=5).ledger.error <= 1e-9
+
+
+def test_how_it_is_built_names_every_module() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    source = Path(whyword.__file__).parent
+    named = set(re.findall(r"^\| (.*?) \|", page, flags=re.MULTILINE))
+    paths = {path for cell in named for path in re.findall("`(.*?)`", cell)}
+    assert {path for path in paths if not (source / path).exists()} == set()
+    folders = [path for path in source.iterdir() if path.is_dir()]
+    for path in [*folders, *source.glob("*.py"), *source.glob("view/*.py"), *source.glob("models/*.py")]:
+        if path.name.startswith("__"):
+            continue
+        name = f"{path.relative_to(source)}{'/' if path.is_dir() else ''}"
+        assert name in paths or any(other.startswith(name) for other in paths if path.is_dir()), name
+
+
+@pytest.mark.parametrize(
+    "path", [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))], ids=lambda path: path.name
+)
+def test_relative_links_resolve(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if not re.match(r"https?:|#", link):
+            assert (path.parent / link.split("#")[0]).exists(), link
+
+
+def test_the_citation() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors", "license", "version"} <= set(citation)
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == whyword.__version__
+    assert citation["license"] == "Apache-2.0"
+    paper = citation["preferred-citation"]
+    assert [author["family-names"] for author in paper["authors"]] == [
+        "Ferrando",
+        "Gállego",
+        "Tsiamas",
+        "Costa-jussà",
+    ]
+    assert (paper["doi"], paper["year"]) == ("10.18653/v1/2023.acl-long.301", 2023)
+    assert (paper["start"], paper["end"]) == (5486, 5513)
+
+
+def test_the_licence() -> None:
+    licence = (ROOT / "LICENSE").read_text()
+    assert re.match(r"\s*Apache License\s+Version 2.0, January 2004", licence)
+    assert "END OF TERMS AND CONDITIONS" in licence
+    project = (ROOT / "pyproject.toml").read_text()
+    assert 'license = "Apache-2.0"' in project
+    assert 'license-files = ["LICENSE"]' in project
