@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import torch
 import transformers
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask, sdpa_mask
@@ -75,23 +76,33 @@ class AttentionCall:
     ) -> Float[Tensor, "1 one row source"] | None:
         """Give the additive mask of some rows, whatever form the model's attention takes its mask in."""
         if self.mask is None:
-            if not self._is_causal():
+            if not self._is_causal() or rows.start >= sources - 1:
                 return None
-            if rows.start >= sources - 1:
-                return None
-            positions = torch.arange(rows.start, rows.stop, device=self.key.device)
-            allowed = (torch.arange(sources, device=self.key.device) <= positions[:, None])[None, None]
-        else:
-            allowed = self.mask[:, :, rows, :sources]
-        if allowed.dtype != torch.bool:
-            return allowed.to(dtype)
-        return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)
+            return _mask_causally(rows.start, rows.stop, sources, dtype, self.key.device)
+        allowed = self.mask[:, :, rows, :sources]
+        return _add_where(allowed, dtype) if allowed.dtype == torch.bool else allowed.to(dtype)
 
     def _is_causal(self) -> bool:
         """Say whether attention without a mask is causal, as transformers' sdpa decides it."""
         given = self.options.get("is_causal")
         causal = getattr(self.module, "is_causal", True) if given is None else given
         return bool(causal) and self.query.shape[2] > 1
+
+
+@lru_cache(maxsize=8)
+def _mask_causally(
+    start: int, stop: int, sources: int, dtype: torch.dtype, device: torch.device
+) -> Float[Tensor, "1 one row source"]:
+    """Give the additive mask of some rows that see what is not after them; the same in all blocks."""
+    rows = torch.arange(start, stop, device=device)[:, None]
+    return _add_where((torch.arange(sources, device=device) <= rows)[None, None], dtype)
+
+
+def _add_where(
+    allowed: Bool[Tensor, "1 one row source"], dtype: torch.dtype
+) -> Float[Tensor, "1 one row source"]:
+    """Make a mask that is added to scores from one of what may be seen."""
+    return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)
 
 
 @dataclass(frozen=True)
