@@ -179,7 +179,7 @@ def test_models() -> None:
 
 
 def test_bad_input_in_two_lines(folder: str, bare: str, tmp_path: Path) -> None:
-    assert refused("explain", "", "-m", folder)[0] == "The prompt is empty."
+    assert refused("explain", "", "-m", "nothing is loaded for this")[0] == "The prompt is empty."
     assert refused("explain", "A" * 500, "-m", folder)[0].startswith("The prompt has ")
     assert "are the same tokens" in refused("explain", "A", "-t", "has", "-f", "has", "-m", folder)[0]
     assert "is not in the local cache" in refused("explain", "A", "-m", "no/model")[0]
@@ -219,7 +219,9 @@ def test_a_full_disk(folder: str, tmp_path: Path) -> None:
 
 
 def test_a_traceback_only_when_asked_for(folder: str) -> None:
-    result = CliRunner().invoke(application, ["explain", "", "-m", folder, "--debug"])
+    result = CliRunner().invoke(
+        application, ["explain", "A", "-t", "has", "-f", "has", "-m", folder, "--debug"]
+    )
     assert isinstance(result.exception, whyword.InputError)
 
 
@@ -245,6 +247,13 @@ def test_help_is_light() -> None:
 
 def test_the_version() -> None:
     assert process("--version").stdout == f"whyword {whyword.__version__}\n"
+
+
+def test_a_reader_that_leaves_does_not_lose_the_file(folder: str, tmp_path: Path) -> None:
+    command = f'{sys.executable} -m whyword explain "{PROMPT}" -m {folder} --json -o {tmp_path}/e.json | true'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    assert isinstance(whyword.read(tmp_path / "e.json"), whyword.Explanation)
 
 
 def test_a_reader_that_leaves(folder: str) -> None:

@@ -338,7 +338,7 @@ def test_red_raises_and_blue_lowers(show: Open) -> None:
 
 def test_the_words_around_the_numbers(show: Open) -> None:
     page = show(KEYS)
-    assert page.locator("h1").text_content() == "Why  has and not  have?"
+    assert page.locator("h1").text_content() == "Why has and not have?"
     assert page.locator(".prompt").text_content() == "The keys has"
     assert "tiny · alti-logit: what attention adds" in page.locator(".subtitle").text_content()
     prediction = page.locator(".prediction").inner_text()
@@ -500,7 +500,7 @@ def test_a_prompt_from_right_to_left_runs_on_over_tokens(show: Open) -> None:
 
 def test_no_foil_and_several(show: Open) -> None:
     page = show(make_document(["A"], foils=[]), make_document(["A"], foils=[" is", " was"]))
-    assert page.locator("h1").all_text_contents() == ["Why  has?", "Why  has and not any of  is,  was?"]
+    assert page.locator("h1").all_text_contents() == ["Why has?", "Why has and not any of is, was?"]
     alone, several = page.locator("article").all()
     assert "difference" not in alone.text_content()
     assert "model’s own logit " in alone.locator(".proof").text_content()

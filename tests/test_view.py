@@ -17,7 +17,7 @@ from whyword.view.colour import is_dark, seismic
 from whyword.view.grid import lay_out
 from whyword.view.latex import render_latex
 from whyword.view.terminal import print_document
-from whyword.view.wording import label, proof
+from whyword.view.wording import label, proof, signed
 
 import toy_tokenizers
 from families import build
@@ -72,7 +72,7 @@ def test_a_grid_by_head_ranks_all_heads(document: dict[str, Any]) -> None:
     )
     strongest = lay_out(document, "head", top=2)
     assert strongest.rows == grid.rows[:2]
-    assert strongest.sum == grid.sum  # of all heads
+    assert strongest.sum.values == grid.sum.values  # of all heads
     block, head = map(int, grid.rows[0].label.split("."))
     assert grid.rows[0].values == tuple(document["by_head"][block - 1][head - 1])
 
@@ -130,9 +130,9 @@ def test_the_terminal_without_colour_has_signs_and_numbers(document: dict[str, A
     assert lines[0] == "Why “has” and not “have”?"
     assert f"difference {document['ledger']['logit']:+.3f}" in lines[1]
     first = next(line for line in lines if line.split()[:1] == ["3"])
-    assert first.split()[1:-1] == [f"{value:+.2f}" for value in document["by_block"][2]]
+    assert first.split()[1:-1] == [signed(value).strip() for value in document["by_block"][2]]
     total = next(line for line in lines if line.startswith("sum"))
-    assert total.split()[1:-1] == [f"{value:+.2f}" for value in document["scores"]]
+    assert total.split()[1:-1] == [signed(value).strip() for value in document["scores"]]
     assert "error" in lines[-3]
     assert lines[-2].startswith("exact: ")
 
@@ -271,6 +271,46 @@ def test_files_that_cannot_be_written(model: whyword.Model, tmp_path: Path) -> N
         with pytest.raises(whyword.InputError, match=r"full\.json cannot be written: No space left"):
             e.save(tmp_path / "full.json")
     assert sorted(path.name for path in tmp_path.iterdir()) in (["folder.json"], ["folder.json", "full.json"])
+
+
+def test_numbers_that_are_next_to_nothing_have_no_sign() -> None:
+    assert [signed(value) for value in (0.004, -0.004, 0.0, 0.006, -1.0)] == [" 0.00"] * 3 + [
+        "+0.01",
+        "-1.00",
+    ]
+
+
+def test_heads_are_shown_before_any_method(document: dict[str, Any]) -> None:
+    by_head, by_block = draw(document, 80, by="head"), draw(document, 80)
+    assert "updates before mixing" in by_head
+    assert "alti-logit" not in by_head
+    assert "position = token" in by_head
+    assert "alti-logit" in by_block
+    assert "tracing back" in by_block
+
+
+def test_a_cut_table_says_so(document: dict[str, Any]) -> None:
+    assert any(line.startswith("all ") for line in draw(document, 80, top=2).splitlines())
+    assert not any(line.startswith("sum ") for line in draw(document, 80, top=2).splitlines())
+    assert f"of {len(document['tokens'])} tokens fit" in draw(document, 30).replace("\n", " ")
+    assert "tokens fit" not in draw(document, 140)
+
+
+def test_what_was_forced_is_named(model: whyword.Model) -> None:
+    e = whyword.explain(model, "A report", target="has been", foil="has gone")
+    assert e.forced > 0
+    forced = "".join(token.text for token in e.tokens.records[-e.forced :]).strip()
+    assert f"after “{forced}”, with which they all begin" in draw(e.to_dict(), 80)
+
+
+def test_pictures_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from whyword.view import files, plots
+
+    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    with pytest.raises(
+        whyword.InputError, match=r"Pictures need matplotlib.*\nInstall it: pip install matplotlib"
+    ):
+        files.require_format(tmp_path / "e.png")
 
 
 def test_show_prints(model: whyword.Model, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
-from .loading import Source, open_models, read_text
+from .loading import Source, open_models, read_source
 from .reporting import Debug, Json, ModelNames, print_json, reporting, show_progress, tell
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def explain(
             "Every generated token is its own target: leave them out.",
         )
     question = _Question(
-        Source(read_text(prompt), bos=bos, chat=chat, ids=ids),
+        read_source(prompt, bos=bos, chat=chat, ids=ids),
         _word(target, ids),
         None if no_foil else [_word(word, ids) for word in foil] if foil else "auto",
         [each.value for each in method] if method else ["alti-logit"],
@@ -108,13 +108,18 @@ def explain(
     for loaded in open_models(model, dtype=dtype, allow=allow or ()):
         for explained in question.answer(loaded):
             documents.append(explained.to_dict())
-            if not json:
+            if not json and not output:
                 _print(documents[-1], by.value, top)
+    saved = [
+        each for path in output or [] for each in save_documents(documents, path)
+    ]  # before stdout may close
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
-    for path in output or []:
-        for saved in save_documents(documents, path):
-            tell(f"Saved {saved}")
+    elif output:
+        for document in documents:
+            _print(document, by.value, top)
+    for path in saved:
+        tell(f"Saved {path}")
 
 
 class _Question:

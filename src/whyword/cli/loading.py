@@ -1,5 +1,6 @@
 """Models and prompts, as the command takes them."""
 
+import logging
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from ..models import Model
     from ..prompt import Prompt
 
-__all__ = ["Source", "open_models", "read_text"]
+__all__ = ["Source", "open_models", "read_source"]
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,13 @@ def open_models(
     names: Sequence[str] | None, *, dtype: str | None = None, allow: Collection[str] = ()
 ) -> "Iterator[Model]":
     """Load models one after the other; only one is held at a time."""
-    from transformers.utils import logging
+    from transformers.utils import logging as transformers_logging
 
     from ..loading import load
 
-    logging.disable_progress_bar()  # one spinner is enough
-    logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()  # one spinner is enough
+    transformers_logging.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of every attempt to connect
     chosen: Sequence[str | None] = names or [None]
     for name in chosen:
         with show_progress(f"Loading {name or 'the default model'} …"):
@@ -53,9 +55,14 @@ def open_models(
         del model
 
 
-def read_text(prompt: str) -> str:
-    """Give the prompt, from stdin where it is a dash."""
-    return sys.stdin.read().rstrip("\n") if prompt == "-" else prompt
+def read_source(prompt: str, *, bos: bool | None, chat: bool, ids: bool) -> Source:
+    """Read the prompt, from stdin where it is a dash; refuse early what no model could read."""
+    text = sys.stdin.read().rstrip("\n") if prompt == "-" else prompt
+    if not text:
+        raise InputError("The prompt is empty.", "Give a text of at least one token.")
+    if ids:
+        _read_ids(text)
+    return Source(text, bos, chat, ids)
 
 
 def _read_ids(text: str) -> list[int]:

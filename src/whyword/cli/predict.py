@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .loading import Source, open_models, read_text
+from .loading import open_models, read_source
 from .reporting import Debug, Json, ModelNames, print_json, reporting, show_progress
 
 __all__ = ["predict"]
@@ -33,7 +33,7 @@ def predict(
     """List the tokens that the model would go on with: logits and probabilities."""
     from ..pipeline import predict
 
-    source = Source(read_text(prompt), bos=bos, chat=chat, ids=ids)
+    source = read_source(prompt, bos=bos, chat=chat, ids=ids)
     documents: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype):
         with show_progress(f"Running {loaded.name} …"):

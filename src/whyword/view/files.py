@@ -9,7 +9,7 @@ from ..document import Document
 from ..errors import InputError
 from .html import render_html
 from .latex import render_latex
-from .plots import render_plot
+from .plots import render_plot, require_plots
 from .table import render_csv
 
 __all__ = ["FORMATS", "require_format", "save_documents"]
@@ -31,6 +31,8 @@ def require_format(path: str | Path) -> Path:
         raise InputError(
             f"{path.name!r} does not end in a known format.", f"Known endings: {', '.join(FORMATS)}."
         )
+    if path.suffix.lower() in (".png", ".svg"):
+        require_plots()
     if not path.parent.is_dir():
         raise InputError(f"There is no folder {path.parent}.", "Make it first, or save somewhere else.")
     return path

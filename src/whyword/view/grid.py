@@ -88,7 +88,8 @@ def lay_out(document: Document, by: str = "block", top: int | None = None) -> Gr
         rows = [rows[index] for index in _strongest([row.total for row in rows], top)]
     if by == "head":
         rows = sorted(rows, key=lambda row: -abs(row.total))
-    return Grid(by, columns, tuple(rows), _sum_row(document, by))
+    total = _sum_row(document, by)
+    return Grid(by, columns, tuple(rows), total if top is None else replace(total, label="all"))
 
 
 def _block_rows(document: Document) -> list[Row]:

@@ -1,6 +1,7 @@
 """Pictures: the heat map of a document as PNG or SVG (needs matplotlib, the extra `plots`)."""
 
 import warnings
+from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -8,12 +9,12 @@ from ..document import Document, is_continuation
 from ..errors import InputError
 from .colour import is_dark, seismic
 from .grid import Grid, Row, lay_out
-from .wording import after, headline, label, prediction, proof
+from .wording import after, headline, label, prediction, proof, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["render_plot"]
+__all__ = ["render_plot", "require_plots"]
 
 _CELL = (0.62, 0.26)
 """Width and height of a cell, in inches."""
@@ -23,13 +24,10 @@ _NUMBERED = 40
 
 def render_plot(document: Document, form: str) -> bytes:
     """Render the heat map of a document: `form` is "png" or "svg"."""
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(
-            "Pictures need matplotlib, which is not installed.", "Install it: pip install 'whyword[plots]'."
-        ) from None
+    require_plots()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     grid = lay_out(document)
     rows, columns = len(grid.rows), len(grid.columns)
     width = max(6.2, 0.9 + columns * (_CELL[0] if columns <= _NUMBERED else 0.2))
@@ -41,12 +39,20 @@ def render_plot(document: Document, form: str) -> bytes:
         _draw(upper, grid.rows, grid, grid.largest)
         _draw(lower, (grid.sum,), grid, grid.largest_sum)
         upper.set_xticks([])
-        upper.set_ylabel("generated token" if is_continuation(document) else "block")
+        upper.set_ylabel("token" if is_continuation(document) else "block")
         figure.suptitle(_title(document), fontsize=9, x=0.01, ha="left")
         figure.supxlabel(_foot(document), fontsize=6, x=0.01, ha="left")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing")  # shown as a box
             return _write(figure, form)
+
+
+def require_plots() -> None:
+    """Refuse before anything is computed where matplotlib is missing."""
+    if find_spec("matplotlib") is None:
+        raise InputError(
+            "Pictures need matplotlib, which is not installed.", "Install it: pip install matplotlib."
+        )
 
 
 def _write(figure: Any, form: str) -> bytes:
@@ -82,4 +88,6 @@ def _draw(axes: "Axes", rows: tuple[Row, ...], grid: Grid, largest: float) -> No
         for place, value in enumerate(row.values):
             if value is not None:
                 ink = "white" if is_dark(seismic(shares[height][place])) else "black"
-                axes.text(place, height, f"{value:+.2f}", ha="center", va="center", fontsize=6, color=ink)
+                axes.text(
+                    place, height, signed(value).strip(), ha="center", va="center", fontsize=6, color=ink
+                )

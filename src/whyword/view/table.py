@@ -47,7 +47,7 @@ def make_frame(document: Document) -> "DataFrame":
         import pandas
     except ImportError:
         raise InputError(
-            "A data frame needs pandas, which is not installed.", "Install it: pip install 'whyword[pandas]'."
+            "A data frame needs pandas, which is not installed.", "Install it: pip install pandas."
         ) from None
     frame: DataFrame = pandas.DataFrame.from_records(list_records(document))
     return frame

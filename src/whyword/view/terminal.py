@@ -16,7 +16,7 @@ from rich.text import Text
 from ..document import Document, is_continuation
 from .colour import blend, is_dark, seismic
 from .grid import Grid, Row, lay_out
-from .wording import after, caution, headline, label, prediction, proof
+from .wording import after, caution, forced_text, headline, label, prediction, proof, signed
 
 __all__ = ["print_document", "render_terminal"]
 
@@ -38,29 +38,31 @@ def render_terminal(
 ) -> RenderableType:
     """Render a document for a terminal of some width; `numbers` in the cells instead of tokens."""
     grid = lay_out(document, by, top)
-    parts = [*_head(document), *(_table(grid, width, numbers) if grid.rows else _list(grid, width))]
-    return Group(*parts, *_foot(document), Text(""))
+    parts = [*_head(document, by), *(_table(grid, width, numbers) if grid.rows else _list(grid, width))]
+    return Group(*parts, *_foot(document, by), Text(""))
 
 
-def _head(document: Document) -> Iterator[Text]:
+def _head(document: Document, by: str) -> Iterator[Text]:
     if is_continuation(document):
         yield Text(f"Why “{label(document['text'])}”?", style="bold")
-        yield Text(f"{after(document)}: every generated token by what it could see", style="dim")
+        yield Text(f"{after(document)}: every token by what it could see", style="dim")
     else:
         yield Text(headline(document), style="bold")
         yield Text(prediction(document))
-        yield Text(after(document), style="dim")
+        if document["forced"]:
+            yield Text(f"after “{label(forced_text(document))}”, with which they all begin")
+        yield Text(after(document, by), style="dim")
     yield Text("")
 
 
-def _foot(document: Document) -> Iterator[Text]:
+def _foot(document: Document, by: str) -> Iterator[Text]:
     yield Text("")
     if is_continuation(document):
         worst = max(part["ledger"]["error"] for part in document["explanations"])
         yield Text(f"every ledger adds up to the model's own logit: largest error {worst:.0e}")
     else:
         yield Text(proof(document))
-    yield Text(caution(document), style="dim")
+    yield Text(caution(document, by), style="dim")
 
 
 def _table(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
@@ -74,11 +76,12 @@ def _table(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
     for row in grid.rows:
         yield frame.row(row, grid.largest, numbers=numbers)
     yield Text("")
+    yield frame.row(grid.sum, grid.largest_sum, numbers=numbers)
     if not numbers:
-        yield frame.row(grid.sum, grid.largest_sum, numbers=False)
         yield frame.line("", [_number(grid.sum.values[index]) for index in frame.columns])
-    else:
-        yield frame.row(grid.sum, grid.largest_sum, numbers=True)
+    if len(frame.columns) < len(grid.columns):
+        shown = f"{len(frame.columns)} of {len(grid.columns)} tokens fit; rows add up all of them"
+        yield Text(f"… {shown}. More: --by token --top 20, -o report.html", style="dim")
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class _Frame:
             for index in self.columns
         ]
         styles = [_style(row.values[index], largest) for index in self.columns]
-        return self.line(row.label, cells, styles, f"{row.total:+.2f}")
+        return self.line(row.label, cells, styles, signed(row.total))
 
     def line(
         self, name: str, cells: Sequence[str], styles: Sequence[Style | None] = (), total: str = ""
@@ -182,4 +185,4 @@ def _cut(text: str, size: int) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:+.2f}"
+    return "" if value is None else signed(value)

@@ -4,13 +4,21 @@ import unicodedata
 
 from ..document import Document
 
-__all__ = ["after", "caution", "headline", "label", "ledger_entries", "prediction", "proof", "word_labels"]
+__all__ = [
+    "after",
+    "caution",
+    "forced_text",
+    "headline",
+    "label",
+    "ledger_entries",
+    "prediction",
+    "proof",
+    "signed",
+    "word_labels",
+]
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥"}
-_HEURISTICS = {
-    "alti-logit": "tracing them back (not MLPs)",
-    "logit": "position = token; MLPs not traced",
-}
+_HEURISTICS = {"alti-logit": "tracing back", "logit": "position = token"}
 _UNPRINTABLE = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -67,9 +75,15 @@ def prediction(document: Document) -> str:
     return " · ".join([*parts, *([difference] if document["foils"] else [])])
 
 
-def after(document: Document) -> str:
-    """Name the model and the method."""
-    return f"{document['model']}, {document['method']}"
+def forced_text(document: Document) -> str:
+    """Give what target and foils begin with, which was forced before the token that is explained."""
+    forced = document["tokens"][len(document["tokens"]) - document["forced"] :]
+    return "".join(token["text"] for token in forced).strip()
+
+
+def after(document: Document, by: str = "block") -> str:
+    """Name the model and the method; heads are shown before any method is applied."""
+    return f"{document['model']}, {'updates before mixing' if by == 'head' else document['method']}"
 
 
 def ledger_entries(document: Document) -> list[tuple[str, float]]:
@@ -97,9 +111,16 @@ def proof(document: Document) -> str:
     return f"{entries} = {total} = {own}, error {ledger['error']:.0e}"
 
 
-def caution(document: Document) -> str:
-    """Say in one line what is exact and what is heuristic."""
-    return f"exact: the sum of all updates · heuristic: {_HEURISTICS.get(document['method'], 'the method')}"
+def caution(document: Document, by: str = "block") -> str:
+    """Say in one line what is exact, what is heuristic, and what the tokens add up to."""
+    heuristic = "position = token" if by == "head" else _HEURISTICS.get(document["method"], "the method")
+    return f"exact: sums · heuristic: {heuristic} · tokens add up to attention's part"
+
+
+def signed(value: float) -> str:
+    """Write a number with its sign, none where nothing but zeros is shown."""
+    shown = f"{value:+.2f}"
+    return " 0.00" if shown in ("+0.00", "-0.00") else shown
 
 
 def _percent(probability: float) -> str:

@@ -59,7 +59,7 @@ function renderExplanation(explanation, id) {
 function renderContinuation(continuation, id) {
   const chosen = element("div", { class: "chosen", id: `${id}-chosen`, "aria-live": "polite" });
   const show = (index) => chosen.replaceChildren(...renderExplanation(continuation.explanations[index], id));
-  const asked = element("span", { class: "question" }, "Why ", element("q", {}, visibleText(continuation.text, LINE)), "?");
+  const asked = element("span", { class: "question" }, "Why ", element("q", {}, visibleText(trimmed(continuation.text), LINE)), "?");
   show(0);
   return [
     element(
@@ -117,7 +117,7 @@ function subtitle({ model, method }) {
 
 /** "Why ' has' and not ' have'?" */
 function question({ target, foils }) {
-  const quoted = (choice) => element("q", {}, visibleText(choice.text, LINE));
+  const quoted = (choice) => element("q", {}, visibleText(trimmed(choice.text), LINE));
   const asked = element("span", { class: "question" }, "Why ", quoted(target));
   if (foils.length > 0) asked.append(foils.length > 1 ? " and not any of " : " and not ");
   foils.forEach((foil, index) => asked.append(index > 0 ? ", " : "", quoted(foil)));
@@ -637,6 +637,11 @@ const MARKS = { " ": "␣", "\n": "⏎", "\t": "⇥", "\u007f": "␡" };
 function visibleText(text, replaced = TOKEN) {
   const parts = text === "" ? [element("span", { class: "mark" }, "∅")] : visibleParts(text, replaced);
   return element("bdi", { dir: "auto" }, ...parts);
+}
+
+/** Text without the spaces that belong to its token; spaces alone stay. */
+function trimmed(text) {
+  return text.replace(/^ +| +$/g, "") || text;
 }
 
 function visibleParts(text, replaced) {
