@@ -110,9 +110,8 @@ def explain(
             documents.append(explained.to_dict())
             if not json and not output:
                 _print(documents[-1], by.value, top)
-    saved = [
-        each for path in output or [] for each in save_documents(documents, path)
-    ]  # before stdout may close
+    # Files first: who reads stdout may leave.
+    saved = [each for path in output or [] for each in save_documents(documents, path)]
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
     elif output:
