@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ import typer
 
 from ..errors import InputError
 from .loading import Source, open_models, read_source
-from .reporting import Debug, Json, ModelNames, print_json, reporting, show_progress, tell
+from .reporting import Bos, Chat, Debug, Dtype, Json, ModelNames, print_json, reporting, show_progress, tell
 
 if TYPE_CHECKING:
     from ..explanation import Continuation, Explanation
@@ -70,17 +71,10 @@ def explain(
             "--continue", min=1, metavar="N", help="Generate N tokens and explain every one of them."
         ),
     ] = None,
-    bos: Annotated[
-        bool | None,
-        typer.Option(
-            "--bos/--no-bos", help="Force a BOS token, or none.", show_default="as the tokenizer does"
-        ),
-    ] = None,
-    chat: Annotated[bool, typer.Option("--chat", help="The prompt is a user's turn of a chat.")] = False,
+    bos: Bos = None,
+    chat: Chat = False,
     ids: Annotated[bool, typer.Option("--ids", help="Prompt, target and foils are token ids.")] = False,
-    dtype: Annotated[
-        str | None, typer.Option("--dtype", help="float32, float64, float16 or bfloat16.")
-    ] = None,
+    dtype: Dtype = None,
     allow: Annotated[
         list[str] | None, typer.Option("--allow", help="pickle or remote-code: refused unless named.")
     ] = None,
@@ -121,22 +115,17 @@ def explain(
         tell(f"Saved {path}")
 
 
+@dataclass(frozen=True)
 class _Question:
     """What is asked of every model."""
 
-    def __init__(
-        self,
-        source: Source,
-        target: str | int | None,
-        foil: str | Sequence[str | int | None] | None,
-        methods: Sequence[str],
-        new_tokens: int | None,
-    ) -> None:
-        self.source = source
-        self.target = target
-        self.foil: Any = foil
-        self.methods = methods
-        self.new_tokens = new_tokens
+    source: Source
+    target: str | int | None
+    foil: Any
+    """A list of words or ids, "auto", or None."""
+    methods: Sequence[str]
+    new_tokens: int | None
+    """None: explain the next token only."""
 
     def answer(self, model: "Model") -> "Iterator[Explanation | Continuation]":
         """Explain by every method."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .loading import open_models, read_source
-from .reporting import Debug, Json, ModelNames, print_json, reporting, show_progress
+from .reporting import Bos, Chat, Debug, Dtype, Json, ModelNames, print_json, reporting, show_progress
 
 __all__ = ["predict"]
 
@@ -16,17 +16,10 @@ def predict(
     prompt: Annotated[str, typer.Argument(help="The text to continue; - reads it from stdin.")],
     top: Annotated[int, typer.Option("--top", min=1, help="How many tokens to show.")] = 10,
     model: ModelNames = None,
-    bos: Annotated[
-        bool | None,
-        typer.Option(
-            "--bos/--no-bos", help="Force a BOS token, or none.", show_default="as the tokenizer does"
-        ),
-    ] = None,
-    chat: Annotated[bool, typer.Option("--chat", help="The prompt is a user's turn of a chat.")] = False,
+    bos: Bos = None,
+    chat: Chat = False,
     ids: Annotated[bool, typer.Option("--ids", help="The prompt is token ids.")] = False,
-    dtype: Annotated[
-        str | None, typer.Option("--dtype", help="float32, float64, float16 or bfloat16.")
-    ] = None,
+    dtype: Dtype = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

@@ -14,7 +14,18 @@ from ..errors import WhywordError
 if TYPE_CHECKING:
     from rich.status import Status
 
-__all__ = ["Debug", "Json", "ModelNames", "print_json", "reporting", "show_progress", "tell"]
+__all__ = [
+    "Bos",
+    "Chat",
+    "Debug",
+    "Dtype",
+    "Json",
+    "ModelNames",
+    "print_json",
+    "reporting",
+    "show_progress",
+    "tell",
+]
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -23,6 +34,12 @@ Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error.", envvar="WHYWORD_DEBUG")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON document and nothing else.")]
+Bos = Annotated[
+    bool | None,
+    typer.Option("--bos/--no-bos", help="Force a BOS token, or none.", show_default="as the tokenizer does"),
+]
+Chat = Annotated[bool, typer.Option("--chat", help="The prompt is a user's turn of a chat.")]
+Dtype = Annotated[str | None, typer.Option("--dtype", help="float32, float64, float16 or bfloat16.")]
 ModelNames = Annotated[
     list[str] | None,
     typer.Option(

@@ -13,8 +13,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from ..document import SCHEMA, Document, is_continuation
-from .wording import headline, label
+from ..document import CONTINUATION_SCHEMA, SCHEMA, Document, is_continuation
+from .wording import headline
 
 __all__ = ["render_html", "render_notebook"]
 
@@ -69,9 +69,7 @@ def _title(documents: Sequence[Document]) -> str:
 
 
 def _question(document: Document) -> str:
-    if is_continuation(document):
-        return f"Why “{label(document['text'])}”?"
-    return headline(document) if document["schema"] == SCHEMA else _ANY_TITLE
+    return headline(document) if document["schema"] in (SCHEMA, CONTINUATION_SCHEMA) else _ANY_TITLE
 
 
 def _embed(documents: Sequence[Document]) -> str:

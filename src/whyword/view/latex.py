@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ..document import Document, is_continuation
 from .colour import is_dark, seismic
 from .grid import Row, lay_out
-from .wording import after, headline, label, prediction, proof
+from .wording import after, headline, prediction, proof
 
 __all__ = ["render_latex"]
 
@@ -66,7 +66,7 @@ def render_latex(document: Document) -> str:
     """Render a document as LaTeX: one line of boxes per block, from last to first, then the sum."""
     grid = lay_out(document)
     if is_continuation(document):
-        head = [f"Why “{label(document['text'])}”?", after(document)]
+        head = [headline(document), after(document)]
         worst = max(part["ledger"]["error"] for part in document["explanations"])
         foot = f"largest error {worst:.0e}"
     else:

@@ -9,7 +9,7 @@ from ..document import Document, is_continuation
 from ..errors import InputError
 from .colour import is_dark, seismic
 from .grid import Grid, Row, lay_out
-from .wording import after, headline, label, prediction, proof, signed
+from .wording import after, headline, prediction, proof, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,9 +62,8 @@ def _write(figure: Any, form: str) -> bytes:
 
 
 def _title(document: Document) -> str:
-    if is_continuation(document):
-        return f"Why “{label(document['text'])}”?\n{after(document)}"
-    return f"{headline(document)}\n{prediction(document)}\n{after(document)}"
+    known = [] if is_continuation(document) else [prediction(document)]
+    return "\n".join([headline(document), *known, after(document)])
 
 
 def _foot(document: Document) -> str:

@@ -43,11 +43,10 @@ def render_terminal(
 
 
 def _head(document: Document, by: str) -> Iterator[Text]:
+    yield Text(headline(document), style="bold")
     if is_continuation(document):
-        yield Text(f"Why “{label(document['text'])}”?", style="bold")
         yield Text(f"{after(document)}: every token by what it could see", style="dim")
     else:
-        yield Text(headline(document), style="bold")
         yield Text(prediction(document))
         if document["forced"]:
             yield Text(f"after “{label(forced_text(document))}”, with which they all begin")

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from ..document import Document
+from ..document import Document, is_continuation
 
 __all__ = [
     "after",
@@ -57,7 +57,9 @@ def word_labels(document: Document) -> list[str]:
 
 
 def headline(document: Document) -> str:
-    """Ask the question that an explanation answers."""
+    """Ask the question that an explanation, or that of a continuation, answers."""
+    if is_continuation(document):
+        return f"Why “{label(document['text'])}”?"
     target, foils = document["target"]["text"], [foil["text"] for foil in document["foils"]]
     if not foils:
         return f"Why “{label(target)}”?"
