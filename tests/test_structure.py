@@ -12,6 +12,7 @@ import whyword
 SOURCE = Path(whyword.__file__).parent
 ORDER = (
     "errors",
+    "lazy",
     "document",
     "view",
     "workspace",

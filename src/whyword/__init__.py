@@ -3,10 +3,10 @@
 text ─tokenize▶ Tokens ─record▶ Trace ─settle▶ Ledger ─attribute▶ Attribution
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .errors import InputError, ModelError, ProofError, WhywordError
+from .lazy import look_up_in
 
 if TYPE_CHECKING:
     from .explanation import Continuation, Explanation, read
@@ -38,29 +38,23 @@ __all__ = [
     "tokenize",
 ]
 
-# torch and transformers take seconds to import: names are looked up when they are used.
-_HOMES = {
-    "Continuation": "explanation",
-    "Explanation": "explanation",
-    "Ledger": "ledger",
-    "Model": "models",
-    "Tokens": "tokens",
-    "explain": "pipeline",
-    "explain_continuation": "pipeline",
-    "load": "loading",
-    "mixing": "pipeline",
-    "predict": "pipeline",
-    "read": "explanation",
-    "tokenize": "prompt",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = look_up_in(
+    __name__,
+    {
+        "Continuation": "explanation",
+        "Explanation": "explanation",
+        "Ledger": "ledger",
+        "Model": "models",
+        "Tokens": "tokens",
+        "explain": "pipeline",
+        "explain_continuation": "pipeline",
+        "load": "loading",
+        "mixing": "pipeline",
+        "predict": "pipeline",
+        "read": "explanation",
+        "tokenize": "prompt",
+    },
+)
 
 
 def __dir__() -> list[str]:

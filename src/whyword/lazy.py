@@ -1,0 +1,21 @@
+"""Names that are looked up when they are used: torch and transformers take seconds to import."""
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["look_up_in"]
+
+
+def look_up_in(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Give the `__getattr__` of a package whose names live in some of its modules (PEP 562)."""
+
+    def look_up(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f".{homes[name]}", package), name)
+        setattr(sys.modules[package], name, value)  # found without us from now on
+        return value
+
+    return look_up
