@@ -5,6 +5,7 @@ import torch
 
 import whyword
 from whyword.ledger import Target, settle
+from whyword.trace import Places, Plan
 from whyword.trace.recorder import record, run
 
 from families import FAMILIES, build, prompt_of
@@ -15,7 +16,7 @@ LENGTHS = (1, 2, 7, 60)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_ledger_is_the_logit_at_every_position(family: whyword.Model, length: int) -> None:
     ids = prompt_of(length)
-    trace = record(family, ids, range(length))
+    trace = record(family, [ids], Places((range(length),)))
     for ledger in settle(family, trace, [Target(5)] * length):
         assert ledger.error <= 1e-9
     for ledger in settle(family, trace, [Target(5, (9, 11))] * length):
@@ -36,9 +37,9 @@ def test_ledger_in_lower_precision(name: str, dtype: torch.dtype, bound: float) 
 
 def test_recorded_logits_are_those_of_an_untouched_run(family: whyword.Model) -> None:
     ids = prompt_of(23)
-    trace = record(family, ids, range(23), mixed_blocks=3)
+    trace = record(family, [ids], Places((range(23),)), Plan(3))
     # Modelling files round norms and softmax to float32 even in a float64 model; a recorded run does not.
-    torch.testing.assert_close(trace.logits, run(family, ids), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(trace.logits, run(family, [ids])[0], rtol=1e-5, atol=1e-5)
 
 
 def test_entries_are_what_their_names_say(family: whyword.Model) -> None:

@@ -61,8 +61,21 @@ def test_engine_is_the_reference(case: tuple[str, dict[str, int], list[int], int
     close(logit.by_block, expected.by_head.sum(1), scale)
 
 
-@given(st.integers(1, 300), st.integers(1, 9), st.integers(1, 40), st.integers(0, 1000))
-def test_tiled_contributions_are_the_plain_ones(length: int, heads: int, width: int, seed: int) -> None:
+def contribute_one(
+    weights: Tensor, projected: Tensor, residual: Tensor, whole: Tensor, rows: int = 128
+) -> Tensor:
+    """Give the contributions of one example, with their zeros."""
+    weigh = lambda chunk: weights[None, :, chunk, : chunk.stop]  # noqa: E731
+    found = contribute(weigh, projected[None], residual[None], whole[None], rows, Workspace())
+    updates = torch.randn(1, 3, len(whole), dtype=whole.dtype)
+    torch.testing.assert_close(found.carry(updates), updates @ found.dense())
+    return found.dense()[0]
+
+
+@given(st.integers(1, 300), st.integers(1, 9), st.integers(1, 40), st.integers(1, 200), st.integers(0, 1000))
+def test_tiled_contributions_are_the_plain_ones(
+    length: int, heads: int, width: int, rows: int, seed: int
+) -> None:
     torch.manual_seed(seed)
     weights = torch.randn(heads, length, length, dtype=torch.float64).exp().tril()
     weights /= weights.sum(-1, keepdim=True)
@@ -70,7 +83,7 @@ def test_tiled_contributions_are_the_plain_ones(length: int, heads: int, width: 
     residual = torch.randn(length, width, dtype=torch.float64)
     parts = torch.einsum("hij,hjm->ijm", weights, projected)
     whole = residual + parts.sum(1) + torch.randn(width, dtype=torch.float64)
-    found = contribute(lambda rows: weights[:, rows, : rows.stop], projected, residual, whole, Workspace())
+    found = contribute_one(weights, projected, residual, whole, rows)
     close(found, reference._contributions(residual, whole, parts))
 
 
@@ -84,7 +97,7 @@ def test_contributions_by_hand() -> None:
     projected = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
     residual = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
     whole = torch.tensor([[3.0, 0.0], [0.5, 1.5]])
-    found = contribute(lambda rows: weights[:, rows, : rows.stop], projected, residual, whole, Workspace())
+    found = contribute_one(weights, projected, residual, whole)
     torch.testing.assert_close(found, torch.tensor([[1.0, 0.0], [0.25, 0.75]]))
 
 
@@ -94,7 +107,7 @@ def test_a_row_without_a_positive_entry_is_the_identity_row() -> None:
     projected = torch.tensor([[[-2.0, 0.0], [-2.0, 0.0]]])
     residual = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
     whole = torch.tensor([[1.0, 0.0], [5.0, 0.0]])
-    found = contribute(lambda rows: weights[:, rows, : rows.stop], projected, residual, whole, Workspace())
+    found = contribute_one(weights, projected, residual, whole)
     torch.testing.assert_close(found, torch.eye(2))
 
 

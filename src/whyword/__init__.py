@@ -9,11 +9,13 @@ from .errors import InputError, ModelError, ProofError, WhywordError
 from .lazy import look_up_in
 
 if TYPE_CHECKING:
+    from .batch import explain_batch
     from .explanation import Continuation, Explanation, read
     from .ledger import Ledger
     from .loading import load
     from .models import Model
     from .pipeline import explain, explain_continuation, mixing, predict
+    from .progress import show_progress
     from .prompt import tokenize
     from .tokens import Tokens
 
@@ -30,11 +32,13 @@ __all__ = [
     "Tokens",
     "WhywordError",
     "explain",
+    "explain_batch",
     "explain_continuation",
     "load",
     "mixing",
     "predict",
     "read",
+    "show_progress",
     "tokenize",
 ]
 
@@ -47,11 +51,13 @@ __getattr__ = look_up_in(
         "Model": "models",
         "Tokens": "tokens",
         "explain": "pipeline",
+        "explain_batch": "batch",
         "explain_continuation": "pipeline",
         "load": "loading",
         "mixing": "pipeline",
         "predict": "pipeline",
         "read": "explanation",
+        "show_progress": "progress",
         "tokenize": "prompt",
     },
 )

@@ -62,6 +62,8 @@ def pose(
 
 def choose(question: Question, logits: Float[Tensor, " vocab"]) -> Target:
     """Fill in what the model decides: its first choice, its runner-up."""
+    if question.target is not None and not question.runner_up:
+        return Target(question.target, question.foils)
     best = logits.topk(min(2, logits.shape[0])).indices.tolist()
     target = best[0] if question.target is None else question.target
     if question.runner_up:

@@ -9,83 +9,80 @@ rows, so that heads × positions × positions is never held either.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from .kernel import measure_rest
 from .workspace import Workspace
 
-__all__ = ["contribute"]
+__all__ = ["ROWS", "Contributions", "contribute"]
 
 ROWS = 128
-"""Rows whose attention weights are held at once."""
-SOURCES = 16
-"""Sources that are measured against these rows at once: 128 × 16 × 768 float32 is 6 MB. Tiles of 8 × 128 to
-64 × 64 were measured, with hot and with cold caches: all within 10 %, smaller ones slower."""
+"""Rows whose attention weights are held at once, where memory does not ask for fewer."""
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """C of one block. What no row sees is not kept: rows lie in chunks, each as wide as its last row."""
+
+    chunks: tuple[Float[Tensor, "example _row _source"], ...]
+
+    def carry(self, updates: Float[Tensor, "example row source"]) -> Float[Tensor, "example row source"]:
+        """Give `updates` C: what each position received, handed on to the positions it came from."""
+        if len(self.chunks) == 1:
+            return updates @ self.chunks[0].to(updates)
+        carried, start = torch.zeros_like(updates), 0
+        for chunk in self.chunks:
+            rows, seen = chunk.shape[1:]
+            carried[:, :, :seen] += updates[:, :, start : start + rows] @ chunk.to(updates)
+            start += rows
+        return carried
+
+    def dense(self) -> Float[Tensor, "example position source"]:
+        """Give C with its zeros."""
+        positions = self.chunks[-1].shape[2]
+        return torch.cat(
+            [torch.nn.functional.pad(chunk, (0, positions - chunk.shape[2])) for chunk in self.chunks], dim=1
+        )
 
 
 def contribute(
-    weigh: Callable[[slice], Float[Tensor, "head row source"]],
-    projected: Float[Tensor, "head source model"],
-    residual: Float[Tensor, "position model"],
-    whole: Float[Tensor, "position model"],
+    weigh: Callable[[slice], Float[Tensor, "example head row source"]],
+    projected: Float[Tensor, "example head source model"],
+    residual: Float[Tensor, "example position model"],
+    whole: Float[Tensor, "example position model"],
+    rows: int,
     workspace: Workspace,
-) -> Float[Tensor, "position source"]:
-    """Give the contributions C of one self-attention sub-layer.
+) -> Contributions:
+    """Give the contributions C of one self-attention sub-layer, so many rows at once.
 
     `weigh(rows)` gives attention weights of some rows over the sources up to the last of these rows;
     `projected` is P, `residual` the stream x that enters, `whole` the stream y after attention.
     """
-    positions, width = whole.shape
-    lengths = whole.abs().sum(-1, keepdim=True)
-    distances = lengths.repeat(1, positions)  # a source that is not seen is no part: its closeness is 0
-    buffer = workspace.take("tile", [SOURCES * ROWS * width], whole)
-    for chunk in _slices(positions, ROWS):
-        weights = weigh(chunk)
-        for sources in _slices(chunk.stop, SOURCES):
-            rows = slice(max(chunk.start, sources.start), chunk.stop)
-            own = weights[:, rows.start - chunk.start :, sources]
-            rest = _subtract(own, projected[:, sources], whole[rows], buffer)
-            _subtract_residual(rest, residual, rows, sources)
-            distances[rows, sources] = rest.abs_().sum(-1).T
-    return _normalise(distances.neg_().add_(lengths).clamp_(min=0).tril_())
+    chunks = []
+    for chunk in _slices(whole.shape[1], rows):
+        own = whole[:, chunk]
+        distances = measure_rest(
+            weigh(chunk), projected[:, :, : chunk.stop], own, residual[:, chunk], chunk.start, workspace
+        )
+        closeness = distances.neg_().add_(own.abs().sum(-1, keepdim=True)).clamp_(min=0)
+        chunks.append(_normalise(closeness.tril_(chunk.start), chunk.start))
+    return Contributions(tuple(chunks))
 
 
-def _subtract(
-    weights: Float[Tensor, "head row source"],
-    projected: Float[Tensor, "head source model"],
-    whole: Float[Tensor, "row model"],
-    buffer: Float[Tensor, " size"],
-) -> Float[Tensor, "source row model"]:
-    """Give y_i − Σ_h A[h,i,j] P[h,j] for one tile of pairs, in the buffer.
-
-    The layouts are what the matmul likes best: weights as [source, head, row], parts from P as it lies.
-    """
-    _, rows, sources = weights.shape
-    pairs = weights.permute(2, 0, 1).contiguous().transpose(1, 2)
-    rest = buffer[: sources * rows * whole.shape[1]].view(sources, rows, -1)
-    return torch.baddbmm(whole.expand_as(rest), pairs, projected.transpose(0, 1), alpha=-1, out=rest)
-
-
-def _subtract_residual(
-    rest: Float[Tensor, "source row model"],
-    residual: Float[Tensor, "position model"],
-    rows: slice,
-    sources: slice,
-) -> None:
-    """Subtract x_i where the source is the row itself: the residual is part of what it gives itself."""
-    first, last = max(rows.start, sources.start), min(rows.stop, sources.stop)
-    if first < last:
-        own = rest[first - sources.start : last - sources.start, first - rows.start : last - rows.start]
-        own.diagonal().sub_(residual[first:last].T)
-
-
-def _normalise(closeness: Float[Tensor, "position source"]) -> Float[Tensor, "position source"]:
-    """Make rows sum to 1; a row without a positive entry becomes the identity row."""
+def _normalise(
+    closeness: Float[Tensor, "example row source"], first: int
+) -> Float[Tensor, "example row source"]:
+    """Make rows sum to 1; a row without a positive entry becomes that of the identity."""
     total = closeness.sum(-1, keepdim=True)
-    identity = torch.eye(*closeness.shape, dtype=closeness.dtype, device=closeness.device)
-    return torch.where(total > 0, closeness / total.where(total > 0, torch.ones_like(total)), identity)
+    nothing = total == 0
+    if nothing.any():
+        closeness.diagonal(first, 1, 2).masked_fill_(nothing[:, :, 0], 1)
+        total = total + nothing
+    return closeness.div_(total)
 
 
 def _slices(stop: int, step: int) -> Iterator[slice]:

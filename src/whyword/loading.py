@@ -15,6 +15,7 @@ from .models.fetch import FETCHABLE, fetch
 from .models.model import Model
 from .models.open import open_model
 from .proof import require_close, tolerance_of
+from .trace import Places, Plan
 from .trace.precision import keep_precision
 from .trace.recorder import record, run
 
@@ -73,8 +74,8 @@ def prove(model: Model) -> float:
     """
     ids = _probe(model)
     with keep_precision(model.dtype):  # both runs in float64, or in what the model is in
-        expected = run(model, ids).to(model.compute_dtype)
-    trace = record(model, ids, range(len(ids)), mixed_blocks=len(model.blocks))
+        expected = run(model, [ids])[0].to(model.compute_dtype)
+    trace = record(model, [ids], Places((range(len(ids)),)), Plan(len(model.blocks)))
     require_close(
         "logits of the recorded run",
         "whole model",

@@ -24,9 +24,9 @@ class FrozenNorm:
 
     scale: Float[Tensor, "*block position 1"]
     """s: one number per position."""
-    weight: Float[Tensor, "*block 1 model"]
+    weight: Float[Tensor, "*shared 1 model"]
     """γ."""
-    bias: Float[Tensor, "*block 1 model"] | None
+    bias: Float[Tensor, "*shared 1 model"] | None
     """β."""
     centred: bool
     """Whether the mean is subtracted."""
@@ -67,13 +67,13 @@ class FrozenNorm:
         return direction @ self.bias[0]
 
 
-def freeze(module: nn.Module, norm: Norm, inputs: Float[Tensor, "position model"]) -> FrozenNorm:
+def freeze(module: nn.Module, norm: Norm, inputs: Float[Tensor, "*example position model"]) -> FrozenNorm:
     """Freeze a norm at its inputs."""
     return freeze_all([module], norm, inputs[None]).at(0)
 
 
 def freeze_all(
-    modules: Sequence[nn.Module], norm: Norm, inputs: Float[Tensor, "block position model"]
+    modules: Sequence[nn.Module], norm: Norm, inputs: Float[Tensor, "block *example position model"]
 ) -> FrozenNorm:
     """Freeze a norm of every block at its inputs."""
     spread = (
@@ -92,7 +92,9 @@ def freeze_all(
 def _weight(module: nn.Module, norm: Norm, inputs: Tensor) -> Float[Tensor, " model"]:
     """Read γ, ones where a norm has none."""
     weight = cast(Tensor | None, getattr(module, "weight", None))
-    return torch.ones_like(inputs[0, 0]) if weight is None else weight.detach().to(inputs.dtype) + norm.offset
+    if weight is None:
+        return inputs.new_ones(inputs.shape[-1])
+    return weight.detach().to(inputs.dtype) + norm.offset
 
 
 def _stack(vectors: Sequence[Float[Tensor, " model"]], like: Tensor) -> Float[Tensor, "block 1 model"]:

@@ -1,6 +1,7 @@
 """The whole pipeline in one call: text → Tokens → Trace → Ledger → Attribution."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from operator import index
 
 from jaxtyping import Float
@@ -12,10 +13,11 @@ from .choice import AUTO, Question, choose, pose
 from .errors import InputError
 from .explanation import Choice, Continuation, Explanation
 from .ledger import Target, settle
+from .memory import Request, make_plan
 from .models.model import Model
 from .prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require_tokens, token_text
 from .tokens import Tokens
-from .trace import Trace, generate, record
+from .trace import Places, Plan, Trace, generate, record
 
 __all__ = ["explain", "explain_continuation", "mixing", "predict"]
 
@@ -29,20 +31,21 @@ def explain(
     target: Word | None = None,
     foil: Word | Sequence[Word] | None = None,
     method: str = "alti-logit",
+    max_memory: int | str | None = None,
 ) -> Explanation:
     """Explain the next token of a prompt, or why it is the target and not the foil.
 
     `target`: a word or token id; None: the model's first choice. `foil`: the same, several of them (the mean
     of their directions), or "auto": the model's runner-up. Words of several tokens are explained at the first
-    token where target and foil differ.
+    token where target and foil differ. `max_memory`: bytes, or a text such as "2GB", that the explanation may
+    take beyond the forward pass; None: what is free.
     """
-    way = _method(method)
-    tokens = read_prompt(_require_model(model), prompt)
-    question = pose(model, tokens, target, foil)
-    context = read_prompt(model, extend_prompt(model, tokens, question.forced)) if question.forced else tokens
-    trace = _record(model, context, range(len(context) - 1, len(context)), way)
+    find_method(method)
+    context, question = ask(require_model(model), prompt, target, foil)
+    trace = record_contexts(model, [context], _last(context), method, max_memory)
     targets = [choose(question, trace.logits[0])]
-    return _explain_trace(model, context, trace, targets, method, forced=len(question.forced))[0]
+    (explanation,) = explain_trace(model, [context], trace, targets, method, [len(question.forced)])
+    return explanation
 
 
 def explain_continuation(
@@ -53,33 +56,35 @@ def explain_continuation(
     foil: str | None = None,
     method: str = "alti-logit",
     new_tokens: int = 20,
+    max_memory: int | str | None = None,
 ) -> Continuation:
     """Explain every token of a continuation from one recorded pass.
 
     `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
     `foil`: None, or "auto": the runner-up at each position. `.sum()` explains the whole continuation.
+    `max_memory`: see `explain`.
     """
-    way = _method(method)
+    find_method(method)
     if foil not in (None, AUTO):
         raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
-    tokens = read_prompt(_require_model(model), prompt)
+    tokens = read_prompt(require_model(model), prompt)
     ids = _continuation_ids(model, tokens, continuation, new_tokens)
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
-    positions = range(len(tokens) - 1, len(context))
-    trace = _record(model, context, positions, way)
+    places = Places((range(len(tokens) - 1, len(context)),))
+    trace = record_contexts(model, [context], places, method, max_memory)
     targets = [
         choose(Question((), id_, (), runner_up=foil == AUTO), logits)
         for id_, logits in zip(ids, trace.logits, strict=True)
     ]
-    return Continuation(tuple(_explain_trace(model, context, trace, targets, method, forced=0)))
+    return Continuation(tuple(explain_trace(model, [context], trace, targets, method, [0])))
 
 
 def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...]:
     """Give the tokens that the model would go on with, the likeliest first."""
     if top < 1:
         raise InputError(f"top is {top}.", "Ask for at least one token.")
-    tokens = read_prompt(_require_model(model), prompt)
-    logits = record(model, tokens.ids, range(len(tokens) - 1, len(tokens))).logits[0]
+    tokens = read_prompt(require_model(model), prompt)
+    logits = record(model, [tokens.ids], _last(tokens)).logits[0]
     probabilities = logits.softmax(-1)
     return tuple(
         Choice(id_, token_text(model, id_, tokens), float(logits[id_]), float(probabilities[id_]))
@@ -89,19 +94,21 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...
 
 def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
     """Give each position's stream as a mix of input tokens, after every block (heuristic)."""
-    tokens = read_prompt(_require_model(model), prompt)
-    trace = record(model, tokens.ids, range(len(tokens) - 1, len(tokens)), mixed_blocks=len(model.blocks))
+    tokens = read_prompt(require_model(model), prompt)
+    trace = record(model, [tokens.ids], _last(tokens), Plan(len(model.blocks)))
     settle(model, trace, [Target(int(trace.logits[0].argmax()))])  # nothing is shown that is not proven
     return mix(trace).float()
 
 
-def _method(name: str) -> Method:
+def find_method(name: str) -> Method:
+    """Find a method by its name."""
     if name not in METHODS:
         raise InputError(f"There is no method {name!r}.", f"Methods: {', '.join(METHODS)}.")
     return METHODS[name]
 
 
-def _require_model(model: object) -> Model:
+def require_model(model: object) -> Model:
+    """Refuse what is not a loaded model."""
     if not isinstance(model, Model):
         raise InputError(
             f"The model is a {type(model).__name__}.",
@@ -110,41 +117,68 @@ def _require_model(model: object) -> Model:
     return model
 
 
-def _record(model: Model, context: Tokens, positions: range, way: Method) -> Trace:
-    return record(model, context.ids, positions, mixed_blocks=len(model.blocks) - 1 if way.mixes else 0)
+def _last(tokens: Tokens) -> Places:
+    return Places((range(len(tokens) - 1, len(tokens)),))
 
 
-def _explain_trace(
-    model: Model, context: Tokens, trace: Trace, targets: Sequence[Target], method: str, *, forced: int
-) -> list[Explanation]:
-    """Explain every position of a trace."""
+def ask(
+    model: Model, prompt: Prompt, target: Word | None, foil: Word | Sequence[Word] | None
+) -> tuple[Tokens, Question]:
+    """Give the context whose next token is explained, and what is asked about it."""
+    tokens = read_prompt(model, prompt)
+    question = pose(model, tokens, target, foil)
+    if not question.forced:
+        return tokens, question
+    return read_prompt(model, extend_prompt(model, tokens, question.forced)), question
+
+
+def mixed_blocks(model: Model, method: str) -> int:
+    """Say in how many blocks, from the first, a method needs contributions: all below the last, or none."""
+    return len(model.blocks) - 1 if find_method(method).mixes else 0
+
+
+def record_contexts(
+    model: Model, contexts: Sequence[Tokens], places: Places, method: str, max_memory: int | str | None
+) -> Trace:
+    """Record what a method needs, of some contexts at once, within some memory."""
+    request = Request(len(contexts), max(map(len, contexts)), places.each)
+    plan = make_plan(model, request, mixed_blocks(model, method), max_memory)
+    return record(model, [context.ids for context in contexts], places, plan)
+
+
+def explain_trace(
+    model: Model,
+    contexts: Sequence[Tokens],
+    trace: Trace,
+    targets: Sequence[Target],
+    method: str,
+    forced: Sequence[int],
+) -> Iterator[Explanation]:
+    """Explain every position of a trace, example after example."""
     ledgers = settle(model, trace, targets)
     attributions = METHODS[method].attribute(trace, ledgers)
-    log_probabilities = trace.logits.log_softmax(-1)
-    explanations = []
+    normalisers = trace.logits.logsumexp(-1)
     for row, (position, target, ledger, by_block) in enumerate(
-        zip(trace.positions, targets, ledgers, attributions, strict=True)
+        zip(trace.places, targets, ledgers, attributions, strict=True)
     ):
-        before = context.first(position + 1)
-
-        def weigh_choice(id_: int, row: int = row, before: Tokens = before) -> Choice:
-            probability = float(log_probabilities[row, id_].exp())
-            return Choice(id_, token_text(model, id_, before), float(trace.logits[row, id_]), probability)
-
-        explanations.append(
-            Explanation(
-                model=model.name,
-                method=method,
-                tokens=before,
-                forced=forced,
-                position=position,
-                target=weigh_choice(target.token),
-                foils=tuple(weigh_choice(foil) for foil in target.foils),
-                by_block=by_block.float(),
-                ledger=ledger,
-            )
+        example = row // trace.places.each
+        before, logits = contexts[example].first(position + 1), trace.logits[row]
+        choices = [
+            Choice(id_, text, logit, math.exp(logit - float(normalisers[row])))
+            for id_ in (target.token, *target.foils)
+            for text, logit in [(token_text(model, id_, before), float(logits[id_]))]
+        ]
+        yield Explanation(
+            model=model.name,
+            method=method,
+            tokens=before,
+            forced=forced[example],
+            position=position,
+            target=choices[0],
+            foils=tuple(choices[1:]),
+            by_block=by_block.float(),
+            ledger=ledger,
         )
-    return explanations
 
 
 def _continuation_ids(

@@ -72,8 +72,10 @@ class Tokens:
     def words(self) -> list[str]:
         """Give the text of every word that has a token."""
         texts: list[str] = []
-        for index in dict.fromkeys(token.word for token in self.records):
-            own = [token for token in self.records if token.word == index]
+        by_word: dict[int, list[Token]] = {}
+        for token in self.records:
+            by_word.setdefault(token.word, []).append(token)
+        for own in by_word.values():
             start, end = own[0].start, max(token.end for token in own)
             text = self.text[start:end]
             texts.append(own[0].text if own[0].special else text.strip() or text)

@@ -10,6 +10,7 @@ row with each block.
 from collections.abc import Sequence
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
@@ -21,25 +22,32 @@ __all__ = ["attribute_alti_logit", "mix"]
 
 def attribute_alti_logit(trace: Trace, ledgers: Sequence[Ledger]) -> list[Float[Tensor, "block _"]]:
     """Track the updates of all positions of a trace back to the input, in one pass over C."""
-    updates = _pad([ledger.by_head.sum(1) for ledger in ledgers])  # position block source
+    contributions = trace.decoder.contributions
+    positions = contributions[0].chunks[-1].shape[2] if contributions else None
+    updates = _pad([ledger.by_head.sum(1) for ledger in ledgers], positions)
+    each = trace.places.each
     tracked = updates[:, :0]
     for index in reversed(range(updates.shape[1])):
         if tracked.shape[1] > 0:
-            mixing = trace.decoder.contributions[index].to(updates.device)
-            tracked = tracked @ mixing[: updates.shape[2], : updates.shape[2]]
+            rows = rearrange(tracked, "(example each) row source -> example (each row) source", each=each)
+            rows = contributions[index].carry(rows)
+            tracked = rearrange(rows, "example (each row) source -> (example each) row source", each=each)
         tracked = torch.cat([updates[:, index : index + 1], tracked], dim=1)
     return [rows[:, : ledger.by_head.shape[2]] for rows, ledger in zip(tracked, ledgers, strict=True)]
 
 
 def mix(trace: Trace) -> Float[Tensor, "block stream source"]:
-    """Give M after every block: each position's stream as a mix of input tokens."""
+    """Give M after every block, of one example: each position's stream as a mix of input tokens."""
     matrices: list[Tensor] = []
     for contributions in trace.decoder.contributions:
-        matrices.append(contributions @ matrices[-1].to(contributions.device) if matrices else contributions)
+        (own,) = contributions.dense()
+        matrices.append(own @ matrices[-1].to(own.device) if matrices else own)
     return torch.stack([matrix.cpu() for matrix in matrices])
 
 
-def _pad(rows: Sequence[Float[Tensor, "block _"]]) -> Float[Tensor, "position block longest"]:
-    """Stack matrices of different lengths, with zeros for sources that a position cannot see."""
-    longest = max(row.shape[1] for row in rows)
-    return torch.stack([torch.nn.functional.pad(row, (0, longest - row.shape[1])) for row in rows])
+def _pad(
+    rows: Sequence[Float[Tensor, "block _"]], width: int | None
+) -> Float[Tensor, "position block width"]:
+    """Stack matrices of different widths, with zeros for sources that a position cannot see."""
+    width = max(row.shape[1] for row in rows) if width is None else width
+    return torch.stack([torch.nn.functional.pad(row, (0, width - row.shape[1])) for row in rows])

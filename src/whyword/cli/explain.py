@@ -75,6 +75,12 @@ def explain(
     chat: Chat = False,
     ids: Annotated[bool, typer.Option("--ids", help="Prompt, target and foils are token ids.")] = False,
     dtype: Dtype = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--max-memory", metavar="SIZE", help="What it may take beyond the forward pass: 2GB, 500MB."
+        ),
+    ] = None,
     allow: Annotated[
         list[str] | None, typer.Option("--allow", help="pickle or remote-code: refused unless named.")
     ] = None,
@@ -82,10 +88,13 @@ def explain(
     debug: Debug = False,
 ) -> None:
     """Explain which words made the model prefer one word over another, block by block, with the proof."""
+    from ..memory import read_size
     from ..view.files import require_format, save_documents
 
     for path in output or []:
         require_format(path)
+    if max_memory is not None:
+        read_size(max_memory)
     if continue_ is not None and (target or foil):
         raise InputError(
             "--continue was given with a target or foil.",
@@ -97,6 +106,7 @@ def explain(
         None if no_foil else [_word(word, ids) for word in foil] if foil else "auto",
         [each.value for each in method] if method else ["alti-logit"],
         continue_,
+        max_memory,
     )
     documents: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype, allow=allow or ()):
@@ -126,6 +136,7 @@ class _Question:
     methods: Sequence[str]
     new_tokens: int | None
     """None: explain the next token only."""
+    max_memory: str | None
 
     def answer(self, model: "Model") -> "Iterator[Explanation | Continuation]":
         """Explain by every method."""
@@ -136,10 +147,22 @@ class _Question:
                 prompt = self.source.prompt(model)
                 found: Explanation | Continuation
                 if self.new_tokens is None:
-                    found = explain(model, prompt, target=self.target, foil=self.foil, method=method)
+                    found = explain(
+                        model,
+                        prompt,
+                        target=self.target,
+                        foil=self.foil,
+                        method=method,
+                        max_memory=self.max_memory,
+                    )
                 else:
                     found = explain_continuation(
-                        model, prompt, foil=self.foil, method=method, new_tokens=self.new_tokens
+                        model,
+                        prompt,
+                        foil=self.foil,
+                        method=method,
+                        new_tokens=self.new_tokens,
+                        max_memory=self.max_memory,
                     )
             yield found
 

@@ -12,7 +12,7 @@ import typer
 from ..errors import WhywordError
 
 if TYPE_CHECKING:
-    from rich.status import Status
+    from rich.progress import Progress
 
 __all__ = [
     "Bos",
@@ -84,13 +84,12 @@ def print_json(document: Any) -> None:
 
 @contextmanager
 def show_progress(doing: str) -> Iterator[None]:
-    """Show on stderr what is being done, and what the library logs meanwhile."""
-    from rich.console import Console
+    """Show on stderr what is being done, how far it is, and what the library logs meanwhile."""
+    from .. import progress
 
-    console = Console(stderr=True, highlight=False)
     logger = logging.getLogger("whyword")
-    with console.status(_plain(doing)) as status:
-        handler = _Teller(status, console.is_terminal)
+    with progress.show_progress(_plain(doing)) as display:
+        handler = _Teller(display)
         logger.addHandler(handler)
         level = logger.level
         logger.setLevel(logging.INFO)
@@ -102,19 +101,18 @@ def show_progress(doing: str) -> Iterator[None]:
 
 
 class _Teller(logging.Handler):
-    """Shows what is logged beside the spinner; warnings, and all where there is no terminal, as lines."""
+    """Shows what is logged beside the bar; warnings, and all where there is no terminal, as lines."""
 
-    def __init__(self, status: "Status", live: bool) -> None:
+    def __init__(self, display: "Progress") -> None:
         super().__init__()
-        self.status = status
-        self.live = live
+        self.display = display
 
     def emit(self, record: logging.LogRecord) -> None:
         message = _plain(record.getMessage())
-        if self.live and record.levelno < logging.WARNING:
-            self.status.update(message)
-        else:
+        if self.display.disable or record.levelno >= logging.WARNING:
             tell(message)
+        else:
+            self.display.update(self.display.task_ids[0], description=message)
 
 
 def _plain(text: str) -> str:

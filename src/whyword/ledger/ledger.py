@@ -76,7 +76,7 @@ def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledge
         unembedding_bias=unembedding_bias(model, targets).cpu(),
         logit=read_logits(trace.logits, targets).cpu(),
     )
-    return tuple(_close(model, entries, row, position) for row, position in enumerate(trace.positions))
+    return _close(model, entries, list(trace.places))
 
 
 def _enter_stack(
@@ -123,32 +123,35 @@ class _Entries:
     logit: Float[Tensor, " position"]
 
 
-def _close(model: Model, entries: _Entries, row: int, position: int) -> Ledger:
-    """Add up the entries of one position and compare with the model's logit."""
-    by_head = entries.by_head[row, :, :, : position + 1].clone()  # not a view of all positions
-    attention = by_head.double().sum((1, 2))
-    attention_bias, mlp = entries.attention_bias[row].double(), entries.mlp[row].double()
-    single = torch.stack(
-        [entries.embedding[row], entries.norm_bias[row], entries.unembedding_bias[row]]
-    ).double()
-    every, logit = torch.cat([attention, attention_bias, mlp, single]), entries.logit[row].double()
-    error = require_close(
+def _close(model: Model, entries: _Entries, positions: Sequence[int]) -> tuple[Ledger, ...]:
+    """Add up the entries of every position and compare with the model's logits."""
+    attention = entries.by_head.double().sum((2, 3))
+    attention_bias, mlp = entries.attention_bias.double(), entries.mlp.double()
+    single = torch.stack([entries.embedding, entries.norm_bias, entries.unembedding_bias], dim=1).double()
+    every, logit = torch.cat([attention, attention_bias, mlp, single], dim=1), entries.logit.double()
+    total, size = every.sum(1), every.abs().sum(1)
+    require_close(
         "sum of the ledger",
-        f"position {position + 1}",
-        found=every.sum(),
+        [f"position {position + 1}" for position in positions],
+        found=total,
         expected=logit,
-        scale=every.abs().sum(),
+        scale=size,
         tolerance=tolerance_of(model.dtype),
     )
-    return Ledger(
-        embedding=float(single[0]),
-        attention=attention,
-        attention_bias=attention_bias,
-        mlp=mlp,
-        norm_bias=float(single[1]),
-        unembedding_bias=float(single[2]),
-        total=float(every.sum()),
-        logit=float(logit),
-        error=error,
-        by_head=by_head,
+    errors = (total - logit).abs() / size.clamp(min=torch.finfo(size.dtype).tiny)
+    numbers = zip(single.tolist(), total.tolist(), logit.tolist(), errors.tolist(), strict=True)
+    return tuple(
+        Ledger(
+            embedding=embedding,
+            attention=attention[row],
+            attention_bias=attention_bias[row],
+            mlp=mlp[row],
+            norm_bias=norm_bias,
+            unembedding_bias=unembedding_bias,
+            total=own_total,
+            logit=own_logit,
+            error=error,
+            by_head=entries.by_head[row, :, :, : positions[row] + 1].clone(),  # not a view of all positions
+        )
+        for row, ((embedding, norm_bias, unembedding_bias), own_total, own_logit, error) in enumerate(numbers)
     )

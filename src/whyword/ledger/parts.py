@@ -69,14 +69,15 @@ class AttentionPart(Part):
         read = direction.to(value.device) @ self.weights[block].flatten(0, 1).T
         read = rearrange(
             read,
-            "position (value_head group dim) -> value_head (group position) dim",
-            value_head=value.shape[0],
-            dim=value.shape[2],
+            "(example each) (value_head group dim) -> example value_head (group each) dim",
+            example=value.shape[0],
+            value_head=value.shape[1],
+            dim=value.shape[3],
         )
         worth = rearrange(
-            read @ value.transpose(1, 2),
-            "value_head (group position) source -> position (value_head group) source",
-            position=weights.shape[0],
+            read @ value.transpose(2, 3),
+            "example value_head (group each) source -> (example each) (value_head group) source",
+            each=weights.shape[0] // value.shape[0],
         )
         return weights * worth
 
@@ -85,13 +86,14 @@ class AttentionPart(Part):
         weights, value = self.trace.weights[block], self.trace.values[block]
         grouped = rearrange(
             weights,
-            "position (value_head group) source -> value_head (group position) source",
-            value_head=value.shape[0],
+            "(example each) (value_head group) source -> example value_head (group each) source",
+            example=value.shape[0],
+            value_head=value.shape[1],
         )
         context = rearrange(
             grouped @ value,
-            "value_head (group position) dim -> (value_head group) position dim",
-            position=weights.shape[0],
+            "example value_head (group each) dim -> (value_head group) (example each) dim",
+            each=weights.shape[0] // value.shape[0],
         )
         return context @ self.weights[block]
 

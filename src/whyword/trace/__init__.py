@@ -1,6 +1,6 @@
 """Record: run the network once and keep only what later stages need."""
 
 from .recorder import generate, record
-from .types import AttentionTrace, MlpTrace, StackTrace, Trace
+from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
 
-__all__ = ["AttentionTrace", "MlpTrace", "StackTrace", "Trace", "generate", "record"]
+__all__ = ["AttentionTrace", "MlpTrace", "Places", "Plan", "StackTrace", "Trace", "generate", "record"]

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import torch
 import transformers
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask, sdpa_mask
@@ -29,6 +29,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ..errors import ModelError
 from ..models.model import Model
+from .types import Places
 
 __all__ = ["RUNNING", "AttentionCall", "ReturnedWeights", "Weigher", "watch_attention"]
 
@@ -47,40 +48,62 @@ class AttentionCall:
     """One call of the attention function, seen through transformers' seam."""
 
     module: nn.Module
-    query: Float[Tensor, "1 head position key_dim"]
-    key: Float[Tensor, "1 value_head source key_dim"]
-    values: Float[Tensor, "1 value_head source dim"]
+    query: Float[Tensor, "example head position key_dim"]
+    key: Float[Tensor, "example value_head source key_dim"]
+    value: Float[Tensor, "example value_head source dim"]
     mask: Tensor | None
     options: dict[str, Any]
 
-    @property
-    def value(self) -> Float[Tensor, "value_head source dim"]:
-        """The value vectors."""
-        return self.values[0]
+    def weigh(self, rows: slice, sources: int) -> Float[Tensor, "example head row source"]:
+        """Compute the weights of some rows over the first sources."""
+        return self._attend(self.query[:, :, rows], self._mask_of(rows, sources), sources)
 
-    def weigh(self, rows: slice, sources: int) -> Float[Tensor, "head row source"]:
-        """Compute the weights of some rows over the first sources, by the modelling file's eager function."""
-        dtype = torch.promote_types(self.query.dtype, torch.float32)
+    def weigh_places(self, places: Places) -> Float[Tensor, "example head each source"]:
+        """Compute the weights of the explained positions."""
+        sources = self.key.shape[2]
+        if places.shared is not None:
+            return self.weigh(places.shared, sources)
+        query = places.pick(self.query.transpose(1, 2)).transpose(1, 2)
+        return self._attend(query, self._mask_places(places), sources)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return torch.promote_types(self.query.dtype, torch.float32)
+
+    def _attend(
+        self,
+        query: Float[Tensor, "example head row key_dim"],
+        mask: Float[Tensor, "_example _head row source"] | None,
+        sources: int,
+    ) -> Float[Tensor, "example head row source"]:
+        """Compute weights by the modelling file's eager function."""
         _, weights = _eager_function(self.module)(
             self.module,
-            self.query[:, :, rows].to(dtype),
-            self.key[:, :, :sources].to(dtype),
-            self.values[:, :, :sources, _VALUE_COLUMNS].to(dtype),
-            self._mask_of(rows, sources, dtype),
+            query.to(self._dtype),
+            self.key[:, :, :sources].to(self._dtype),
+            self.value[:, :, :sources, _VALUE_COLUMNS].to(self._dtype),
+            mask,
             **self.options,
         )
-        return cast(Tensor, weights)[0]
+        return cast(Tensor, weights)
 
-    def _mask_of(
-        self, rows: slice, sources: int, dtype: torch.dtype
-    ) -> Float[Tensor, "1 one row source"] | None:
+    def _mask_of(self, rows: slice, sources: int) -> Float[Tensor, "_example _head row source"] | None:
         """Give the additive mask of some rows, whatever form the model's attention takes its mask in."""
-        if self.mask is None:
-            if not self._is_causal() or rows.start >= sources - 1:
-                return None
-            return _mask_causally(rows.start, rows.stop, sources, dtype, self.key.device)
-        allowed = self.mask[:, :, rows, :sources]
-        return _add_where(allowed, dtype) if allowed.dtype == torch.bool else allowed.to(dtype)
+        if self.mask is not None:
+            return _add(self.mask[:, :, rows, :sources], self._dtype)
+        if not self._is_causal() or rows.start >= sources - 1:
+            return None
+        return _mask_causally(rows.start, rows.stop, sources, self._dtype, self.key.device)
+
+    def _mask_places(self, places: Places) -> Float[Tensor, "example _head each source"] | None:
+        """Give the additive mask of the explained positions."""
+        if self.mask is not None:
+            mask = self.mask.expand(self.query.shape[0], -1, -1, -1).transpose(1, 2)
+            return _add(places.pick(mask).transpose(1, 2), self._dtype)
+        if not self._is_causal():
+            return None
+        sources = torch.arange(self.key.shape[2], device=self.key.device)
+        return _add((sources <= places.index(self.key.device)[:, :, None])[:, None], self._dtype)
 
     def _is_causal(self) -> bool:
         """Say whether attention without a mask is causal, as transformers' sdpa decides it."""
@@ -95,30 +118,36 @@ def _mask_causally(
 ) -> Float[Tensor, "1 one row source"]:
     """Give the additive mask of some rows that see what is not after them; the same in all blocks."""
     rows = torch.arange(start, stop, device=device)[:, None]
-    return _add_where((torch.arange(sources, device=device) <= rows)[None, None], dtype)
+    return _add((torch.arange(sources, device=device) <= rows)[None, None], dtype)
 
 
-def _add_where(
-    allowed: Bool[Tensor, "1 one row source"], dtype: torch.dtype
-) -> Float[Tensor, "1 one row source"]:
-    """Make a mask that is added to scores from one of what may be seen."""
-    return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)
+def _add(
+    mask: Shaped[Tensor, "_example _head row source"], dtype: torch.dtype
+) -> Float[Tensor, "_example _head row source"]:
+    """Make a mask that is added to scores, also from one of what may be seen."""
+    if mask.dtype != torch.bool:
+        return mask.to(dtype)
+    return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
 
 
 @dataclass(frozen=True)
 class ReturnedWeights:
     """Weights that the attention module returned, for families outside the seam."""
 
-    value: Float[Tensor, "value_head source dim"]
-    weights: Float[Tensor, "head position source"]
+    value: Float[Tensor, "example value_head source dim"]
+    weights: Float[Tensor, "example head position source"]
 
-    def weigh(self, rows: slice, sources: int) -> Float[Tensor, "head row source"]:
+    def weigh(self, rows: slice, sources: int) -> Float[Tensor, "example head row source"]:
         """Pick the weights of some rows over the first sources."""
-        return self.weights[:, rows, :sources]
+        return self.weights[:, :, rows, :sources]
+
+    def weigh_places(self, places: Places) -> Float[Tensor, "example head each source"]:
+        """Pick the weights of the explained positions."""
+        return places.pick(self.weights.transpose(1, 2)).transpose(1, 2)
 
 
 Weigher = AttentionCall | ReturnedWeights
-"""Something that gives attention weights of some rows (`weigh`), and the values they weigh (`value`)."""
+"""Something that gives attention weights (`weigh`, `weigh_places`), and the values they weigh (`value`)."""
 
 
 @contextmanager

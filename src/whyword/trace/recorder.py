@@ -8,44 +8,43 @@ whatever happens.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..contributions import Contributions
 from ..errors import ModelError, ProofError
 from ..models.architecture import Attention, Stack, ValueLayout
 from ..models.model import Model, module_at
+from ..progress import report
 from .attention import RUNNING, AttentionCall, ReturnedWeights, Weigher, watch_attention
 from .precision import keep_precision
 from .reduction import Reduction
 from .store import Store
-from .types import AttentionTrace, MlpTrace, StackTrace, Trace
+from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
 
 __all__ = ["generate", "record", "run"]
 
 
 @torch.no_grad()
-def record(model: Model, ids: Sequence[int], positions: range, *, mixed_blocks: int = 0) -> Trace:
-    """Run the network on a prompt and trace what was written at a range of positions.
-
-    `mixed_blocks`: in how many blocks, from the first, contributions between all positions are computed.
-    """
-    recorder = _Recorder(model, positions, mixed_blocks)
+def record(model: Model, prompts: Sequence[Sequence[int]], places: Places, plan: Plan | None = None) -> Trace:
+    """Run the network once on some prompts and trace what was written at a range of positions of each."""
+    recorder = _Recorder(model, places, plan or Plan())
     with ExitStack() as stack:
         stack.enter_context(watch_attention(model, recorder.see_attention))
         stack.enter_context(keep_precision(model.dtype))
         for handle in recorder.hooks():
             stack.callback(handle.remove)
         try:
-            logits = run(model, ids)
+            logits = run(model, prompts)[0]
         except ProofError:
             _require_finite_weights(model)
             raise
     trace = Trace(
-        positions=positions,
+        places=places,
         decoder=recorder.trace_stack(),
         unembedded=recorder.unembedded,
         logits=logits.to(model.compute_dtype),
@@ -55,12 +54,17 @@ def record(model: Model, ids: Sequence[int], positions: range, *, mixed_blocks: 
 
 
 @torch.no_grad()
-def run(model: Model, ids: Sequence[int]) -> Float[Tensor, "row vocab"]:
-    """Run the network as it is, without dropout, and give its logits."""
+def run(model: Model, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "example row vocab"]:
+    """Run the network as it is, without dropout, and give its logits.
+
+    Prompts are padded on the right, where no token of a causal model sees it: no mask is needed, and no
+    padding token either, so that each prompt's last token is repeated.
+    """
+    longest = max(map(len, prompts))
+    padded = [[*ids, *[ids[-1]] * (longest - len(ids))] for ids in prompts]
     with _evaluating(model):
-        output = model.network(input_ids=torch.tensor([list(ids)], device=model.device), use_cache=False)
-    logits: Tensor = output.logits
-    return logits[0]
+        output = model.network(input_ids=torch.tensor(padded, device=model.device), use_cache=False)
+    return cast(Tensor, output.logits)
 
 
 @torch.no_grad()
@@ -100,12 +104,13 @@ class _Recorder:
 
     unembedded: Tensor
 
-    def __init__(self, model: Model, positions: range, mixed_blocks: int) -> None:
+    def __init__(self, model: Model, places: Places, plan: Plan) -> None:
         self.model = model
         self.stack: Stack = model.architecture.decoder
-        self.rows = slice(positions.start, positions.stop)
+        self.places = places
+        self.examples = len(places.ranges)
         self.device = model.device
-        self.mixed_blocks = mixed_blocks
+        self.plan = plan
         self.store = Store(len(model.blocks), model.compute_dtype)
         self.streams: dict[int, Tensor] = {}
         """Whole streams as they entered, until their block is reduced."""
@@ -146,7 +151,7 @@ class _Recorder:
                     weights=store.by_block("weights"),
                     values=store.by_block("values"),
                     output=store.of_all(f"output {order}"),
-                    contributions=store.by_block("contributions"),
+                    contributions=self._contributions(),
                 )
                 if isinstance(sublayer, Attention)
                 else MlpTrace(store.of_all(f"output {order}"))
@@ -154,6 +159,13 @@ class _Recorder:
             ),
             stream_out=store.of_all("stream out"),
         )
+
+    def _contributions(self) -> tuple[Contributions, ...]:
+        """Give C of the blocks it was asked for, from its chunks."""
+        chunks: list[tuple[Tensor, ...]] = []
+        while kept := self.store.by_block(f"contributions {len(chunks)}"):
+            chunks.append(kept)
+        return tuple(map(Contributions, zip(*chunks, strict=True)))
 
     def _own(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Let a hook see this run only: another thread may be using the same network."""
@@ -165,7 +177,7 @@ class _Recorder:
 
     def _enter(self, index: int) -> Callable[..., None]:
         def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            stream = (args[0] if args else kwargs["hidden_states"])[0]
+            stream = args[0] if args else kwargs["hidden_states"]
             self.streams[index] = stream
             self._keep_rows("stream in", index, stream)
 
@@ -173,13 +185,13 @@ class _Recorder:
 
     def _keep_value(self, module: nn.Module) -> Callable[..., None]:
         def keep(_module: nn.Module, _args: Any, output: Tensor) -> None:
-            self.values[module] = output[0]
+            self.values[module] = output
 
         return keep
 
     def _keep_projection(self, module: nn.Module) -> Callable[..., None]:
         def keep(_module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-            self.projections[module] = (self._unbatch(args[0]), self._unbatch(output))
+            self.projections[module] = (self._by_example(args[0]), self._by_example(output))
 
         return keep
 
@@ -188,11 +200,13 @@ class _Recorder:
             context, output = self.projections.pop(module)
             weigher = self._weigher(module, sublayer, returned, index)
             reduction = Reduction(self.model, index, sublayer, weigher, context, output)
-            if index < self.mixed_blocks:
-                weights, contributions = reduction.mix(self.rows, self.streams[index])
-                self.store.keep("contributions", index, contributions)
+            if index < self.plan.mixed_blocks:
+                weights, contributions = reduction.mix(self.places, self.streams[index], self.plan.chunk)
+                dtype = torch.float16 if self.plan.half else None
+                for place, chunk in enumerate(contributions.chunks):
+                    self.store.keep(f"contributions {place}", index, chunk, dtype=dtype)
             else:
-                weights = reduction.weigh(self.rows)
+                weights = reduction.weigh(self.places)
             self.store.keep("weights", index, weights)
             self.store.keep("values", index, weigher.value)
             self._keep_rows(f"output {order}", index, output)
@@ -202,7 +216,7 @@ class _Recorder:
     def _weigher(self, module: nn.Module, sublayer: Attention, returned: Any, index: int) -> Weigher:
         if sublayer.value is not None:
             heads = self.model.config.num_attention_heads
-            weights = returned[1][0].to(self.model.compute_dtype)
+            weights = returned[1].to(self.model.compute_dtype)
             return ReturnedWeights(_value_in(self.values.pop(module), sublayer.value, heads), weights)
         if module not in self.calls:
             raise ModelError(
@@ -215,7 +229,7 @@ class _Recorder:
     def _keep_mlp(self, index: int, order: int) -> Callable[..., None]:
         def keep(_module: nn.Module, _args: Any, output: Any) -> None:
             written = output[0] if isinstance(output, tuple) else output
-            self._keep_rows(f"output {order}", index, self._unbatch(written))
+            self._keep_rows(f"output {order}", index, self._by_example(written))
 
         return keep
 
@@ -223,31 +237,35 @@ class _Recorder:
         def leave(_module: nn.Module, _args: Any, output: Any) -> None:
             stream = output[0] if isinstance(output, tuple) else output
             del self.streams[index]
-            self._keep_rows("stream out", index, self._unbatch(stream))
+            report("blocks", index + 1, len(self.model.blocks))
+            self._keep_rows("stream out", index, self._by_example(stream))
 
         return leave
 
     def _unembed(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Unembed the explained positions only: a vocabulary is wide."""
-        rows = self._unbatch(args[0])[self.rows]
+        rows = self.places.pick(self._by_example(args[0])).flatten(0, 1)
         self.unembedded = rows.to(self.model.compute_dtype)
         return (rows[None], *args[1:])
 
-    def _keep_rows(self, name: str, index: int, rows: Float[Tensor, "stream model"]) -> None:
+    def _keep_rows(self, name: str, index: int, stream: Float[Tensor, "example stream model"]) -> None:
         """Keep the explained positions of a stream."""
-        self.store.keep(name, index, rows[self.rows], self.device)
+        self.store.keep(name, index, self.places.pick(stream).flatten(0, 1), self.device)
 
-    def _unbatch(self, tensor: Tensor) -> Float[Tensor, "stream model"]:
-        """Drop the batch axis of one prompt, also where a model has flattened it into the positions."""
-        return tensor.reshape(-1, tensor.shape[-1])
+    def _by_example(self, tensor: Tensor) -> Float[Tensor, "example stream model"]:
+        """Restore the example axis where a model has flattened it into the positions."""
+        return tensor.reshape(self.examples, -1, tensor.shape[-1])
 
 
 def _value_in(
-    projected: Float[Tensor, "source fused"], layout: ValueLayout, heads: int
-) -> Float[Tensor, "value_head source dim"]:
+    projected: Float[Tensor, "example source fused"], layout: ValueLayout, heads: int
+) -> Float[Tensor, "example value_head source dim"]:
     """Cut the value vectors out of a projection's output."""
     parts = rearrange(
-        projected, f"source {layout.pattern} -> part head source dim", head=heads, part=layout.parts
+        projected,
+        f"example source {layout.pattern} -> part example head source dim",
+        head=heads,
+        part=layout.parts,
     )
     return parts[layout.part]
 

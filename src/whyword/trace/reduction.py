@@ -8,12 +8,13 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from ..contributions import contribute
+from ..contributions import Contributions, contribute
 from ..models.architecture import Attention
 from ..models.model import Model, module_at, output_weight
 from ..norm import freeze
 from ..proof import require_close, tolerance_of
 from .attention import Weigher
+from .types import Places
 
 __all__ = ["Reduction"]
 
@@ -27,18 +28,18 @@ class Reduction:
     """Which block, from 0."""
     sublayer: Attention
     weigher: Weigher
-    context: Float[Tensor, "stream written"]
+    context: Float[Tensor, "example stream written"]
     """What the model's own attention gave, heads side by side, before the output projection."""
-    output: Float[Tensor, "stream model"]
+    output: Float[Tensor, "example stream model"]
 
-    def weigh(self, rows: slice) -> Float[Tensor, "position head source"]:
+    def weigh(self, places: Places) -> Float[Tensor, "position head source"]:
         """Give the attention weights of the explained positions."""
-        return self.weigher.weigh(rows, self.weigher.value.shape[1]).transpose(0, 1)
+        return self.weigher.weigh_places(places).transpose(1, 2).flatten(0, 1)
 
     def mix(
-        self, explained: slice, stream: Float[Tensor, "stream model"]
-    ) -> tuple[Float[Tensor, "position head source"], Float[Tensor, "stream source"]]:
-        """Give the attention weights of the explained positions, and C of all.
+        self, places: Places, stream: Float[Tensor, "example stream model"], rows: int
+    ) -> tuple[Float[Tensor, "position head source"], Contributions]:
+        """Give the attention weights of the explained positions, and C of all, so many rows at once.
 
         Norms after the sub-layer are frozen and applied to the parts.
         """
@@ -56,48 +57,64 @@ class Reduction:
             residual, whole = frozen.map_vectors(residual), frozen.apply(whole)
             scale = frozen.scale if scale is None else scale * frozen.scale
             projected = frozen.map_rows(projected)
-        kept = whole.new_zeros(explained.stop - explained.start, projected.shape[0], projected.shape[1])
+        explained, kept = places.shared, whole.new_zeros(0)
+        if explained is not None:
+            examples, heads, sources, _ = projected.shape
+            kept = whole.new_zeros(examples, places.each, heads, sources)
 
-        def weigh(rows: slice) -> Float[Tensor, "head row source"]:
+        def weigh(rows: slice) -> Float[Tensor, "example head row source"]:
             weights = self.weigher.weigh(rows, rows.stop)
             self._prove_weights(weights, rows)
-            first, last = max(rows.start, explained.start), min(rows.stop, explained.stop)
-            if first < last:
-                own = weights[:, first - rows.start : last - rows.start]
-                kept[first - explained.start : last - explained.start, :, : rows.stop] = own.transpose(0, 1)
-            return weights if scale is None else weights * scale[rows]
+            if explained is not None:
+                first, last = max(rows.start, explained.start), min(rows.stop, explained.stop)
+                if first < last:
+                    own = weights[:, :, first - rows.start : last - rows.start].transpose(1, 2)
+                    kept[:, first - explained.start : last - explained.start, :, : rows.stop] = own
+            return weights if scale is None else weights * scale[:, None, rows]
 
-        return kept, contribute(weigh, projected, residual, whole, self.model.workspace)
+        contributions = contribute(weigh, projected, residual, whole, rows, self.model.workspace)
+        return self.weigh(places) if explained is None else kept.flatten(0, 1), contributions
 
-    def _project_values(self) -> Float[Tensor, "head source model"]:
+    def _project_values(self) -> Float[Tensor, "example head source model"]:
         """Give P[h, j] = v[h, j] W_O[h]: what a source writes through a head when it gets all the weight."""
         dtype = self.model.compute_dtype
-        value = self.weigher.value.to(dtype)
+        examples, value_heads, _, dim = self.weigher.value.shape
         weight = output_weight(module_at(self.model.blocks[self.index], self.sublayer.output), dtype)
-        weight = rearrange(weight, "(head dim) model -> head dim model", dim=value.shape[2])
-        value = value.repeat_interleave(weight.shape[0] // value.shape[0], dim=0)
+        weight = rearrange(weight, "(head dim) model -> head dim model", dim=dim)
+        value = self.weigher.value.to(dtype)
+        value = rearrange(value, "example head source dim -> head (example source) dim")
+        value = value.repeat_interleave(weight.shape[0] // value_heads, dim=0)
         projected = self.model.workspace.take("projected", [*value.shape[:2], weight.shape[2]], value)
-        return torch.matmul(value, weight, out=projected)
+        torch.matmul(value, weight, out=projected)
+        return rearrange(
+            projected, "head (example source) model -> example head source model", example=examples
+        )
 
-    def _prove_weights(self, weights: Float[Tensor, "head row source"], rows: slice) -> None:
+    def _prove_weights(self, weights: Float[Tensor, "example head row source"], rows: slice) -> None:
         """Compare the weights with what the model's own attention gave, along one direction.
 
         A wrong weight at any position changes the sum in almost every direction (Freivalds' check), so one
         fixed direction tells, at the cost of reading the weights once.
         """
-        heads, _, sources = weights.shape
-        value = self.weigher.value[:, :sources].to(weights.dtype)
-        context = self.context[rows].to(weights.dtype).view(-1, heads, value.shape[2])
-        direction = _fixed_direction(value.shape[2], weights.dtype, weights.device)
-        if value.shape[0] < heads:
-            value = value.repeat_interleave(heads // value.shape[0], dim=0)
-        projected = (value.contiguous() @ direction)[:, None]
-        longest = torch.linalg.vector_norm(value, dim=2).amax(1, keepdim=True)
+        value = self.weigher.value[:, :, : weights.shape[3]].to(weights.dtype)
+        heads, dim = weights.shape[1], value.shape[3]
+        context = rearrange(
+            self.context[:, rows].to(weights.dtype),
+            "example row (head dim) -> example row head dim",
+            head=heads,
+        )
+        direction = _fixed_direction(dim, weights.dtype, weights.device)
+        projected = value.contiguous() @ direction
+        longest = torch.linalg.vector_norm(value, dim=3).amax(2, keepdim=True)
+        if value.shape[1] < heads:
+            projected, longest = (
+                each.repeat_interleave(heads // value.shape[1], dim=1) for each in (projected, longest)
+            )
         require_close(
             "attention weights × values",
             f"block {self.index + 1}",
-            found=(projected @ weights.transpose(1, 2))[:, 0],  # this way round it is fastest
-            expected=(context @ direction).T,
+            found=(projected[:, :, None] @ weights.transpose(2, 3))[:, :, 0],  # this way round it is fastest
+            expected=(context @ direction).transpose(1, 2),
             scale=longest * torch.linalg.vector_norm(direction),
             tolerance=tolerance_of(self.model.dtype),
         )

@@ -22,12 +22,19 @@ class Store:
         self._pieces: dict[Any, Tensor] = {}
         self._kept: dict[str, dict[int, Tensor]] = {}
 
-    def keep(self, name: str, block: int, tensor: Tensor, device: torch.device | None = None) -> None:
-        """Copy a tensor of a block; to a device, or where it is."""
+    def keep(
+        self,
+        name: str,
+        block: int,
+        tensor: Tensor,
+        device: torch.device | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Copy a tensor of a block; to a device, or where it is; in the type of the store, or another."""
         key = (name, tensor.shape, device or tensor.device)
         piece = self._pieces.get(key)
         if piece is None:
-            piece = tensor.new_empty(self._blocks, *tensor.shape, dtype=self._dtype, device=device)
+            piece = tensor.new_empty(self._blocks, *tensor.shape, dtype=dtype or self._dtype, device=device)
             self._pieces[key] = piece
         piece[block].copy_(tensor)
         self._kept.setdefault(name, {})[block] = piece

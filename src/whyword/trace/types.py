@@ -1,17 +1,71 @@
-"""What is kept of one run of the network.
+"""What is kept of one run of the network on one or more examples.
 
-Axes: `position` are the explained positions; `source` are all positions of the prompt (of the encoder's
-input, in cross-attention); `stream` are all positions as rows of a contribution matrix. All tensors are in
-the model's compute type. What is small is one tensor for all blocks, on the device of the token ids; what
-grows with the prompt is one tensor per block, on the device of that block.
+Axes: `position` are the explained positions, example after example; `source` are all positions of an example
+(of the encoder's input, in cross-attention), padding included. All tensors are in the model's compute type.
+What is small is one tensor for all blocks, on the device of the token ids; what grows with the prompt is one
+tensor per block, on the device of that block.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-__all__ = ["AttentionTrace", "MlpTrace", "StackTrace", "Trace"]
+from ..contributions import ROWS, Contributions
+
+__all__ = ["AttentionTrace", "MlpTrace", "Places", "Plan", "StackTrace", "Trace"]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Which positions are explained: a range of each example, all of one length."""
+
+    ranges: tuple[range, ...]
+
+    def __iter__(self) -> Iterator[int]:
+        return (position for places in self.ranges for position in places)
+
+    @property
+    def each(self) -> int:
+        """How many positions of an example are explained."""
+        return len(self.ranges[0])
+
+    @property
+    def shared(self) -> slice | None:
+        """The positions, where they are the same in all examples."""
+        first = self.ranges[0]
+        return slice(first.start, first.stop) if self.ranges.count(first) == len(self.ranges) else None
+
+    def index(self, device: torch.device) -> Int[Tensor, "example each"]:
+        """Give the positions as a tensor."""
+        return _index(self.ranges, device)
+
+    def pick(self, stream: Shaped[Tensor, "example stream *rest"]) -> Shaped[Tensor, "example each *rest"]:
+        """Pick the explained positions."""
+        if self.shared is not None:
+            return stream[:, self.shared]
+        index = self.index(stream.device)
+        return stream[torch.arange(index.shape[0], device=stream.device)[:, None], index]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is recorded, and how much of it is held at once."""
+
+    mixed_blocks: int = 0
+    """In how many blocks, from the first, contributions between all positions are computed."""
+    chunk: int = ROWS
+    """Of how many rows at once."""
+    half: bool = False
+    """Whether C is kept in half precision (an attribution then has 3 digits)."""
+
+
+@lru_cache(maxsize=4)
+def _index(ranges: tuple[range, ...], device: torch.device) -> Int[Tensor, "example each"]:
+    return torch.tensor([list(places) for places in ranges], device=device)
 
 
 @dataclass(frozen=True)
@@ -20,11 +74,11 @@ class AttentionTrace:
 
     weights: tuple[Float[Tensor, "position _head _source"], ...]
     """Attention weights of the explained positions, by block."""
-    values: tuple[Float[Tensor, "_value_head _source _dim"], ...]
+    values: tuple[Float[Tensor, "example _value_head _source _dim"], ...]
     """Value vectors as the model computed them, by block; groups of heads may share one."""
     output: Float[Tensor, "block position model"]
     """What the output projection gave, its bias included."""
-    contributions: tuple[Float[Tensor, "stream source"], ...]
+    contributions: tuple[Contributions, ...]
     """C, in as many blocks from the first as it was asked for."""
 
 
@@ -48,7 +102,7 @@ class StackTrace:
     """The stream that left each block."""
 
     @property
-    def contributions(self) -> tuple[Float[Tensor, "stream source"], ...]:
+    def contributions(self) -> tuple[Contributions, ...]:
         """C of the blocks it was asked for."""
         return next(part.contributions for part in self.sublayers if isinstance(part, AttentionTrace))
 
@@ -57,7 +111,7 @@ class StackTrace:
 class Trace:
     """One recorded run."""
 
-    positions: range
+    places: Places
     """The explained positions."""
     decoder: StackTrace
     unembedded: Float[Tensor, "position model"]

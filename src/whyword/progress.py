@@ -1,0 +1,57 @@
+"""How far a long run is: the library reports it, and whoever listens shows it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+__all__ = ["Listener", "listen", "report", "show_progress"]
+
+Listener = Callable[[str, int, int | None], None]
+"""Is told what is counted ("blocks", "prompts"), how many are done, and of how many where that is known."""
+
+_listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
+
+
+@contextmanager
+def listen(listener: Listener) -> Iterator[None]:
+    """Be told how far the runs inside are."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def report(what: str, done: int, total: int | None) -> None:
+    """Tell whoever listens."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(what, done, total)
+
+
+@contextmanager
+def show_progress(doing: str = "Explaining") -> "Iterator[Progress]":
+    """Show on stderr how far what runs inside is: blocks of a prompt, prompts of a batch.
+
+    One bar, and only in a terminal.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    console = Console(stderr=True, highlight=False)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar, counted = progress.add_task(doing, total=None), set()
+
+        def show(what: str, done: int, total: int | None) -> None:
+            counted.add(what)
+            if what == "blocks" and "prompts" in counted:
+                return  # one bar: prompts tell more
+            progress.update(bar, description=f"{doing} · {what}", completed=done, total=total)
+
+        with listen(show):
+            yield progress

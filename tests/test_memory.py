@@ -1,0 +1,136 @@
+"""What is held at once: nothing large, within what was allowed, and known before."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import whyword
+from whyword.memory import Request, estimate, free_memory, make_plan, read_size
+from whyword.progress import listen
+from whyword.trace import Plan
+
+from families import FAMILIES, build, prompt_of
+
+LONG = 600
+
+
+@pytest.fixture(scope="module", params=["gpt2", "llama", "gemma3"])
+def long_model(request: pytest.FixtureRequest) -> whyword.Model:
+    size = "n_positions" if request.param == "gpt2" else "max_position_embeddings"
+    return whyword.load(build(request.param, torch.float64, **{size: 2 * LONG}))
+
+
+class Largest(TorchDispatchMode):
+    """Sees the largest tensor that any operation makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **(kwargs or {}))
+        for each in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(each, Tensor):
+                self.numbers = max(self.numbers, each.untyped_storage().nbytes() // each.element_size())
+        return made
+
+
+def test_no_tensor_is_quadratic_in_positions_but_c(long_model: whyword.Model) -> None:
+    """Neither heads × positions² nor positions² × width is ever there: only a triangle for each block."""
+    long_model.workspace._buffers.clear()
+    with Largest() as largest:
+        whyword.explain(long_model, prompt_of(LONG), target=5, foil=9)
+    heads, blocks = 4, len(long_model.blocks)
+    chunk_of_c = blocks * 128 * LONG
+    assert largest.numbers <= max(chunk_of_c, LONG * LONG)  # the model's own mask is positions²
+    assert largest.numbers < heads * LONG * LONG / 2
+
+
+def test_smaller_chunks_change_no_number_and_half_precision_few(long_model: whyword.Model) -> None:
+    request, blocks = Request(1, LONG), len(long_model.blocks) - 1
+    whole = whyword.explain(long_model, prompt_of(LONG), target=5, foil=9)
+    size = whole.by_block.abs().sum()
+    small = estimate(long_model, request, Plan(blocks, chunk=16))
+    assert make_plan(long_model, request, blocks, small) == Plan(blocks, chunk=16)
+    chunked = whyword.explain(long_model, prompt_of(LONG), target=5, foil=9, max_memory=small)
+    assert float((chunked.by_block - whole.by_block).abs().max()) <= 1e-7 * float(size)
+    half = estimate(long_model, request, Plan(blocks, chunk=8, half=True))
+    assert make_plan(long_model, request, blocks, half).half
+    halved = whyword.explain(long_model, prompt_of(LONG), target=5, foil=9, max_memory=half)
+    difference = float((halved.by_block - whole.by_block).abs().max())
+    assert 0 < difference <= 1e-3 * float(size)
+    torch.testing.assert_close(halved.by_head, whole.by_head)
+
+
+def test_what_cannot_fit_says_what_would(long_model: whyword.Model) -> None:
+    with pytest.raises(whyword.InputError) as error:
+        whyword.explain(long_model, prompt_of(LONG), target=5, max_memory="18MB")
+    wrong, remedy = str(error.value).splitlines()
+    assert wrong.startswith("Explaining 600 tokens takes about ")
+    assert wrong.endswith(" beyond the forward pass, 18MB is allowed by max_memory.")
+    ways = remedy.removeprefix("What would fit: ").removesuffix(".").split(", ")
+    needed = ways[0].removeprefix("max_memory='").removesuffix("'")
+    assert whyword.explain(long_model, prompt_of(LONG), target=5, max_memory=str(int(needed[:-2]) + 1) + "MB")
+    longest = int(ways[-1].removeprefix("a prompt of at most ").removesuffix(" tokens"))
+    assert 0 < longest < LONG
+    whyword.explain(long_model, prompt_of(longest), target=5, max_memory="18MB")
+    with pytest.raises(whyword.InputError):
+        whyword.explain(long_model, prompt_of(longest + 1), target=5, max_memory="18MB")
+
+
+def test_a_continuation_is_bounded_too(long_model: whyword.Model) -> None:
+    with pytest.raises(whyword.InputError, match="allowed by max_memory"):
+        whyword.explain_continuation(long_model, prompt_of(300), prompt_of(300), max_memory="17MB")
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_every_family_is_estimated(name: str) -> None:
+    model = whyword.load(build(name, torch.float32))
+    sizes = [estimate(model, Request(1, tokens), Plan(2)) for tokens in (10, 100, 1000)]
+    assert sizes == sorted(set(sizes))
+    assert estimate(model, Request(1, 100), Plan(0)) < sizes[1] < estimate(model, Request(2, 100), Plan(2))
+
+
+@pytest.mark.parametrize(
+    ("size", "bytes_"),
+    [(5, 5), ("7", 7), ("2GB", 2 * 10**9), ("500 mb", 5 * 10**8), ("1.5GiB", 3 * 2**29), ("64k", 64_000)],
+)
+def test_sizes_are_read(size: int | str, bytes_: int) -> None:
+    assert read_size(size) == bytes_
+
+
+@pytest.mark.parametrize("size", [0, -3, "much", "2 TB?", "", "GB"])
+def test_what_is_no_size_is_refused(size: int | str) -> None:
+    with pytest.raises(whyword.InputError, match="max_memory is"):
+        read_size(size)
+
+
+def test_free_memory_is_some() -> None:
+    assert 10**6 < free_memory(torch.device("cpu")) < 10**14
+
+
+def test_progress_is_told_block_by_block(gpt2: whyword.Model) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    with listen(lambda *event: told.append(event)):
+        whyword.explain(gpt2, [3, 4], target=5)
+        list(whyword.explain_batch(gpt2, [[3], [4]], targets=5))
+        list(whyword.explain_batch(gpt2, iter([[3]]), targets=5))
+    blocks = [("blocks", done, 3) for done in (1, 2, 3)]
+    assert told == [*blocks, *blocks, ("prompts", 1, 2), ("prompts", 2, 2), *blocks, ("prompts", 1, None)]
+    whyword.explain(gpt2, [3, 4], target=5)
+    assert len(told) == 12
+
+
+def test_progress_is_shown_on_a_terminal_only(
+    gpt2: whyword.Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with whyword.show_progress():
+        whyword.explain(gpt2, [3, 4], target=5)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with whyword.show_progress("Explaining"):
+        whyword.explain(gpt2, [3, 4], target=5)
+    assert "Explaining · blocks" in capsys.readouterr().err
