@@ -1,18 +1,19 @@
-"""What an explanation costs beside the prediction itself.
+"""What an explanation costs beside the prediction itself, by length.
 
-    python benchmarks/cost.py [--lengths 128 512] [--rounds 9] [--output cost.json]
+    python benchmarks/cost.py [--lengths 32 128 512 1024 2048] [--memory 128 512 1024] [--rounds 9]
+                              [--output cost.json] [--plot cost.png] [--other FILE]
 
-A random-weight GPT-2 small, 2 threads. The plain forward pass is the model as transformers loads it: its
-default attention (sdpa), no cache, logits at the last position only. Runs are interleaved and medians are
-compared, in one process; peak memory is measured in a process of its own for each kind of run (Linux).
+A random-weight GPT-2 small (beyond 1,024 tokens: a Llama of the same shape), 2 threads. The plain forward
+pass is the model as transformers loads it: its default attention (sdpa), no cache, logits at the last
+position only. Forward + backward is one gradient of the same logit difference with respect to the input
+embeddings, weights frozen. Runs are interleaved and medians are compared, in one process.
+
+`--other FILE` compares with another implementation: a Python file that defines
+`explain(network, ids, target, foil)`. Without it there is no comparison.
 """
 
-import argparse
-import json
-import multiprocessing
-import platform
-import statistics
-import time
+import importlib.util
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,45 +22,62 @@ import torch
 import transformers
 
 import whyword
+from whyword.kernel import implementation
+
+from measure import check, interleave, parse, peak_memory, publish
 
 METHODS = ("logit", "alti-logit")
-BARS = {("logit", 128): 1.15, ("logit", 512): 1.15, ("alti-logit", 128): 1.5, ("alti-logit", 512): 2.6}
-MEMORY_BAR = 0.5
+TARGET, FOIL = 7, 12
+LONGEST_GPT2 = 1024
+BARS = {
+    ("logit", 128): 1.1,
+    ("logit", 512): 1.1,
+    ("logit", 1024): 1.1,
+    ("alti-logit", 32): 1.25,
+    ("alti-logit", 128): 1.25,
+    ("alti-logit", 512): 1.55,
+    ("alti-logit", 1024): 2.0,
+    ("alti-logit", 2048): 2.6,
+}
+MEMORY_BAR = {1024: 0.4}
+COLOURS = {"forward + backward": "0.5", "logit": "tab:green", "alti-logit": "tab:blue", "torch": "tab:orange"}
 
 
 def main() -> None:
-    arguments = parse()
-    torch.set_num_threads(2)
-    report: dict[str, Any] = {
-        "model": "GPT-2 small, random weights",
-        "threads": torch.get_num_threads(),
-        "machine": platform.processor() or platform.machine(),
-        "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
-        "rounds": arguments.rounds,
-        "time": [measure_time(length, arguments.rounds) for length in arguments.lengths],
-        "memory": [measure_memory(length) for length in arguments.lengths],
-    }
-    report["bars"] = check_bars(report)
-    text = json.dumps(report, indent=2)
-    print(text)
-    if arguments.output is not None:
-        arguments.output.write_text(text + "\n")
-
-
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    arguments = parse(
+        __doc__, rounds=9, lengths=[32, 128, 512, 1024, 2048], memory=[128, 512, 1024], plot=None, other=None
     )
-    parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512])
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--output", type=Path)
-    return parser.parse_args()
+    time = [measure_time(length, arguments.rounds, arguments.other) for length in arguments.lengths]
+    memory = [measure_memory(length) for length in arguments.memory]
+    report = {
+        "model": "GPT-2 small; Llama of the same shape beyond 1,024 tokens; random weights",
+        "rounds": arguments.rounds,
+        "time": time,
+        "memory": memory,
+        "bars": check_bars(time, memory),
+    }
+    publish(report, arguments.output)
+    if arguments.plot is not None:
+        draw(report, arguments.plot)
 
 
-def make_runs(length: int) -> dict[str, Callable[[], Any]]:
-    """Give the plain forward pass and an explanation by each method, on the same prompt."""
+def make_network(length: int) -> Any:
     torch.manual_seed(0)
-    network = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
+    if length <= LONGEST_GPT2:
+        return transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
+    sizes = {
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+    }
+    config = transformers.LlamaConfig(**sizes, vocab_size=50257, max_position_embeddings=length)
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+def make_runs(length: int, other: Path | None = None) -> dict[str, Callable[[], Any]]:
+    """Give the plain forward pass, one gradient, and an explanation by each method, on the same prompt."""
+    network = make_network(length).requires_grad_(False)
     ids = torch.randint(0, network.config.vocab_size, (length,))
     model, prompt = whyword.load(network), ids.tolist()
 
@@ -67,66 +85,117 @@ def make_runs(length: int) -> dict[str, Callable[[], Any]]:
     def forward() -> Any:
         return network(input_ids=ids[None], use_cache=False, logits_to_keep=1).logits
 
-    runs: dict[str, Callable[[], Any]] = {"forward": forward}
+    def backward() -> Any:
+        embeddings = network.get_input_embeddings()(ids[None]).requires_grad_(True)
+        logits = network(inputs_embeds=embeddings, use_cache=False, logits_to_keep=1).logits[0, -1]
+        return torch.autograd.grad(logits[TARGET] - logits[FOIL], embeddings)
+
+    runs: dict[str, Callable[[], Any]] = {"forward": forward, "forward + backward": backward}
     for method in METHODS:
-        runs[method] = lambda method=method: whyword.explain(model, prompt, target=7, foil=12, method=method)
+        runs[method] = lambda method=method: explain(model, prompt, method)
+    if implementation() != "torch":
+        runs["alti-logit, torch kernel"] = lambda: with_torch_kernel(
+            lambda: explain(model, prompt, "alti-logit")
+        )
+    if other is not None:
+        foreign = load_other(other)
+        runs["other"] = lambda: foreign(network, prompt, TARGET, FOIL)
     return runs
 
 
-def measure_time(length: int, rounds: int) -> dict[str, Any]:
-    """Give median seconds and multiples of the forward pass, runs interleaved."""
-    runs = make_runs(length)
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for count in range(rounds + 1):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            if count > 0:  # the first round warms up
-                seconds[name].append(time.perf_counter() - start)
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
-    return {
-        "tokens": length,
-        "seconds": medians,
-        "multiple": {method: medians[method] / medians["forward"] for method in METHODS},
-    }
+def explain(model: whyword.Model, prompt: list[int], method: str) -> whyword.Explanation:
+    return whyword.explain(model, prompt, target=TARGET, foil=FOIL, method=method)
+
+
+def with_torch_kernel(run: Callable[[], Any]) -> Any:
+    os.environ["WHYWORD_KERNEL"] = "torch"
+    try:
+        return run()
+    finally:
+        del os.environ["WHYWORD_KERNEL"]
+
+
+def load_other(path: Path) -> Callable[..., Any]:
+    """Load another implementation from a Python file."""
+    spec = importlib.util.spec_from_file_location("other", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.explain
+
+
+def measure_time(length: int, rounds: int, other: Path | None) -> dict[str, Any]:
+    """Give median seconds and multiples of the forward pass."""
+    medians = interleave(make_runs(length, other), rounds)
+    multiples = {name: seconds / medians["forward"] for name, seconds in medians.items() if name != "forward"}
+    return {"tokens": length, "seconds": medians, "multiple": multiples}
 
 
 def measure_memory(length: int) -> dict[str, Any]:
     """Give the peak memory of each kind of run over that of the forward pass, in GB."""
-    context = multiprocessing.get_context("spawn")
-    peaks = {}
-    for name in ("forward", *METHODS):
-        with context.Pool(1) as pool:
-            peaks[name] = pool.apply(peak_memory, (name, length))
-    return {"tokens": length, "extra": {method: peaks[method] - peaks["forward"] for method in METHODS}}
+    plain = peak_memory(make_runs, "forward", length)
+    names = ("forward + backward", *METHODS)
+    return {
+        "tokens": length,
+        "extra": {name: peak_memory(make_runs, name, length) - plain for name in names},
+    }
 
 
-def peak_memory(name: str, length: int) -> float:
-    """Give the most memory that a run holds, in GB: the high-water mark, reset after the model is there."""
-    torch.set_num_threads(2)
-    run = make_runs(length)[name]
-    Path("/proc/self/clear_refs").write_text("5")
-    for _ in range(2):
-        run()
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1e6
-
-
-def check_bars(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """Compare what was measured with what we promise."""
-    found = [
-        {"what": f"{method} ÷ forward at {row['tokens']}", "value": row["multiple"][method], "bar": bar}
-        for row in report["time"]
+def check_bars(time: list[dict[str, Any]], memory: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    bars = [
+        check(f"{method} ÷ forward at {row['tokens']}", row["multiple"][method], bar)
+        for row in time
         for (method, tokens), bar in BARS.items()
         if tokens == row["tokens"]
     ]
-    found += [
-        {"what": f"extra GB of {method} at {row['tokens']}", "value": row["extra"][method], "bar": MEMORY_BAR}
-        for row in report["memory"]
-        for method in METHODS
-        if row["tokens"] == 512
+    bars += [
+        check(
+            f"alti-logit ÷ (forward + backward) at {row['tokens']}",
+            row["multiple"]["alti-logit"] / row["multiple"]["forward + backward"],
+            1.0,
+        )
+        for row in time
+        if row["tokens"] in (512, 2048)
     ]
-    return [{**bar, "met": bar["value"] <= bar["bar"]} for bar in found]
+    bars += [
+        check(f"extra GB of {method} at {row['tokens']}", row["extra"][method], MEMORY_BAR[row["tokens"]])
+        for row in memory
+        for method in METHODS
+        if row["tokens"] in MEMORY_BAR
+    ]
+    return bars
+
+
+def draw(report: dict[str, Any], path: Path) -> None:
+    """Draw time as multiples of the forward pass, and extra memory, by length."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    for axes, rows, key in ((left, report["time"], "multiple"), (right, report["memory"], "extra")):
+        for name in rows[0][key] if rows else ():
+            dashed = name.endswith("torch kernel")
+            axes.plot(
+                [row["tokens"] for row in rows],
+                [row[key][name] for row in rows],
+                marker="o",
+                linestyle="--" if dashed else "-",
+                color=COLOURS.get("torch" if dashed else name),
+                label=name,
+            )
+        axes.set_xscale("log", base=2)
+        axes.set_xticks([row["tokens"] for row in rows], [f"{row['tokens']:,}" for row in rows])
+        axes.set_xlabel("tokens")
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False)
+    left.axhline(1, color="black", linewidth=1)
+    left.set_ylim(bottom=0)
+    left.set_title("time, forward pass = 1")
+    right.set_title("extra peak memory, GB")
+    figure.savefig(path, dpi=130)
 
 
 if __name__ == "__main__":

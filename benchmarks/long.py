@@ -1,0 +1,89 @@
+"""What long prompts and long continuations cost, on the default model.
+
+    python benchmarks/long.py [--tokens 1024 4096] [--rounds 1] [--output long.json]
+
+Time and extra peak memory of explaining the last of many tokens, beside the plain forward pass and beside
+what was estimated before; and a continuation of 100 tokens explained, beside its last token explained.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import whyword
+from whyword.memory import Request, estimate
+from whyword.trace import Plan
+
+from measure import check, interleave, parse, peak_memory, publish
+
+METHODS = ("logit", "alti-logit")
+PROMPT, CONTINUATION = 28, 100
+MEMORY_BAR = {4096: 3.0}
+CONTINUATION_BAR = 1.5
+
+
+def main() -> None:
+    arguments = parse(__doc__, rounds=1, tokens=[1024, 4096])
+    rows = [measure(length, arguments.rounds) for length in arguments.tokens]
+    continued = interleave(make_continuation(), 9)
+    ratio = continued["continuation"] / continued["last token"]
+    bars = [
+        check(f"extra GB at {row['tokens']}", row["extra"]["alti-logit"], MEMORY_BAR[row["tokens"]])
+        for row in rows
+        if row["tokens"] in MEMORY_BAR
+    ]
+    bars.append(check("continuation of 100 tokens ÷ its last token", ratio, CONTINUATION_BAR))
+    report = {"model": "SmolLM2-135M-Instruct", "long": rows, "continuation": continued, "bars": bars}
+    publish(report, arguments.output)
+
+
+def make_ids(model: whyword.Model, length: int) -> list[int]:
+    torch.manual_seed(0)
+    return torch.randint(100, model.vocabulary, (length,)).tolist()
+
+
+def make_runs(length: int) -> dict[str, Callable[[], Any]]:
+    model = whyword.load()
+    ids = make_ids(model, length)
+
+    @torch.no_grad()
+    def forward() -> Any:
+        return model.network(input_ids=torch.tensor([ids]), use_cache=False, logits_to_keep=1).logits
+
+    runs: dict[str, Callable[[], Any]] = {"forward": forward}
+    for method in METHODS:
+        runs[method] = lambda method=method: whyword.explain(
+            model, ids, target=1000, foil=2000, method=method
+        )
+    return runs
+
+
+def measure(length: int, rounds: int) -> dict[str, Any]:
+    medians = interleave(make_runs(length), rounds)
+    plain = peak_memory(make_runs, "forward", length)
+    model = whyword.load()
+    mixed = {"logit": 0, "alti-logit": len(model.blocks) - 1}
+    return {
+        "tokens": length,
+        "seconds": medians,
+        "multiple": {method: medians[method] / medians["forward"] for method in METHODS},
+        "extra": {method: peak_memory(make_runs, method, length) - plain for method in METHODS},
+        "estimated": {
+            method: estimate(model, Request(1, length), Plan(mixed[method])) / 1e9 for method in METHODS
+        },
+    }
+
+
+def make_continuation() -> dict[str, Callable[[], Any]]:
+    """Give a continuation of 100 tokens explained, and its last token only."""
+    model = whyword.load()
+    ids = make_ids(model, PROMPT + CONTINUATION)
+    return {
+        "last token": lambda: whyword.explain(model, ids[:-1], target=ids[-1], foil="auto"),
+        "continuation": lambda: whyword.explain_continuation(model, ids[:PROMPT], ids[PROMPT:], foil="auto"),
+    }
+
+
+if __name__ == "__main__":
+    main()

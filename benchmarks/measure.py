@@ -1,0 +1,83 @@
+"""What the benchmarks share: interleaved medians, peak memory in a process of its own, bars, reports."""
+
+import argparse
+import json
+import multiprocessing
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from whyword.kernel import implementation
+
+THREADS = 2
+Runs = Mapping[str, Callable[[], Any]]
+
+
+def parse(description: str, **defaults: Any) -> argparse.Namespace:
+    """Read the options: those of every benchmark, and some lists of numbers."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=defaults.pop("rounds"))
+    parser.add_argument("--output", type=Path, help="write the report as JSON")
+    for name, default in defaults.items():
+        if isinstance(default, list):
+            parser.add_argument(f"--{name}", type=int, nargs="*", default=default)
+        else:
+            parser.add_argument(f"--{name}", type=Path, default=default)
+    torch.set_num_threads(THREADS)
+    return parser.parse_args()
+
+
+def interleave(runs: Runs, rounds: int) -> dict[str, float]:
+    """Give median seconds of each run; all take turns, so that what the machine does meanwhile hits all."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for count in range(rounds + 1):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            if count > 0:  # the first round warms up
+                seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def peak_memory(make_runs: Callable[..., Runs], name: str, *arguments: Any) -> float:
+    """Give the most memory in GB that a run holds, in a process of its own (Linux)."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_peak, (make_runs, name, *arguments))
+
+
+def _peak(make_runs: Callable[..., Runs], name: str, *arguments: Any) -> float:
+    torch.set_num_threads(THREADS)
+    run = make_runs(*arguments)[name]
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts where the model is loaded
+    for _ in range(2):
+        run()
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1e6
+
+
+def check(what: str, value: float, bar: float) -> dict[str, Any]:
+    """Compare what was measured with what we promise."""
+    return {"what": what, "value": round(value, 3), "bar": bar, "met": value <= bar}
+
+
+def publish(report: dict[str, Any], output: Path | None) -> None:
+    """Print a report, and write it."""
+    report = {
+        "machine": platform.processor() or platform.machine(),
+        "threads": torch.get_num_threads(),
+        "kernel": implementation(),
+        "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+        **report,
+    }
+    text = json.dumps(report, indent=2, ensure_ascii=False)
+    print(text)
+    if output is not None:
+        output.write_text(text + "\n")
