@@ -20,6 +20,7 @@ ORDER = (
     "models",
     "norm",
     "proof",
+    "kernel",
     "contributions",
     "prompt",
     "trace",
