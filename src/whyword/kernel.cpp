@@ -127,8 +127,9 @@ PyObject *measure_rest(PyObject *, PyObject *arguments) {
     Size threads, lanes;
     if (!PyArg_ParseTuple(arguments, "K(nnnn)K(nnn)KK(nnnnn)nnnn", &task.weights, &task.a.example,
                           &task.a.head, &task.a.row, &task.a.source, &task.projected, &task.p.example,
-                          &task.p.head, &task.p.source, &task.starts, &task.rest, &task.examples, &task.heads,
-                          &task.rows, &task.sources, &task.width, &task.padded, &task.first, &threads, &lanes))
+                          &task.p.head, &task.p.source, &task.starts, &task.rest, &task.examples,
+                          &task.heads, &task.rows, &task.sources, &task.width, &task.padded, &task.first,
+                          &threads, &lanes))
         return nullptr;
     task.measure = measure_128;
 #ifdef __x86_64__
