@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 WHEEL_VENV := .venv-wheel
+BUILT_FROM := pyproject.toml setup.py src/whyword/kernel.cpp
 
 .PHONY: demo test lint types unit docs wheel test-oldest picture clean
 .DEFAULT_GOAL := test
@@ -26,11 +27,11 @@ test: lint types unit docs
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(INSTALLED): $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
+$(INSTALLED): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable .
 	touch $(INSTALLED)
 
-$(INSTALLED_DEV): $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
+$(INSTALLED_DEV): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plots,pandas,docs,dev]"
 	touch $(INSTALLED) $(INSTALLED_DEV)
 
@@ -66,4 +67,4 @@ picture: $(INSTALLED_DEV)
 	$(BIN)/python docs/draw_terminal.py docs/terminal.svg
 
 clean:
-	rm -rf .venv .venv-oldest $(WHEEL_VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site demo.html
+	rm -rf .venv .venv-oldest $(WHEEL_VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site demo.html src/whyword/*.so

@@ -21,6 +21,7 @@ __all__ = ["implementation", "measure_rest"]
 _native: Any = None
 with suppress(ImportError):  # it is not there where whyword was installed without a compiler
     _native = import_module("whyword._kernel")
+_WORTH_A_THREAD = 2_000_000  # multiplications that take about as long as to wake one
 _LANES = 16  # floats in the longest vectors that may be used, if the CPU has them
 _PADDED = 64  # rows get a multiple of so many floats: no tile of the native kernel is wider
 _TILE = 8 * 2**20  # bytes of a tile in torch; all of up to 128 rows × 16 sources are about as fast
@@ -66,15 +67,10 @@ def _measure_natively(
     starts[0, ..., :width], starts[1, ..., :width], starts[..., width:] = whole, own, 0
     rest = whole.new_zeros(examples, rows, sources)
     projected = projected if projected.stride(3) == 1 else projected.contiguous()
-    tensors = (
-        weights.data_ptr(),
-        weights.stride(),
-        projected.data_ptr(),
-        projected.stride(),
-        starts.data_ptr(),
-    )
+    inputs = weights.data_ptr(), weights.stride(), projected.data_ptr(), projected.stride()[:3]
     sizes = (*weights.shape, width), starts.shape[3], first
-    _native.measure_rest(*tensors, rest.data_ptr(), *sizes, torch.get_num_threads(), _LANES)
+    threads = min(torch.get_num_threads(), weights.numel() * width // _WORTH_A_THREAD)
+    _native.measure_rest(*inputs, starts.data_ptr(), rest.data_ptr(), *sizes, threads, _LANES)
     return rest
 
 
@@ -88,7 +84,7 @@ def _measure_in_tiles(
     corners = range(0, examples, depth), range(0, rows, height), range(0, sources, breadth)
     for example, row, source in product(*corners):
         some, columns = slice(example, example + depth), slice(source, source + breadth)
-        lines = slice(max(row, source - first), min(row + height, rows))
+        lines = slice(max(row, source - first), min(row + height, rows))  # none before sees these sources
         pairs = weights[some, :, lines, columns].permute(0, 3, 1, 2).contiguous()
         parts = projected[some, :, columns].transpose(1, 2).flatten(0, 1)
         tile = workspace.take("tile", [*pairs.shape[:2], pairs.shape[3], width], whole)
