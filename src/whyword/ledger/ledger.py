@@ -20,7 +20,7 @@ from ..norm import freeze
 from ..proof import require_close, tolerance_of
 from ..trace import Trace
 from .direction import Target, read_logits, unembedding_bias, unembedding_direction
-from .parts import AttentionPart, replay
+from .parts import AttentionPart, prove_attention, replay
 
 __all__ = ["Ledger", "settle"]
 
@@ -54,6 +54,7 @@ class Ledger:
 def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledger, ...]:
     """Settle the ledger of every position of a trace, one target each, and prove it."""
     parts = replay(model, trace.decoder)
+    sums: list[tuple[Tensor, Tensor]] = []
     direction, norm_bias = _enter_stack(model, trace, unembedding_direction(model, targets))
     by_head: list[Tensor] = []
     attention_bias: list[Tensor] = []
@@ -65,8 +66,12 @@ def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledge
             if isinstance(part, AttentionPart):
                 by_head.insert(0, part.update(block, written).cpu())
                 attention_bias.insert(0, written @ part.bias[block])
+                sums.insert(0, part.add_up(block))  # beside the update: W_O is read from memory once
             else:
                 mlp.insert(0, (part.trace.output[block] * written).sum(-1))
+    for part in parts:
+        if isinstance(part, AttentionPart):
+            prove_attention(model, part, sums)
     entries = _Entries(
         by_head=torch.stack(by_head, dim=1),
         attention_bias=torch.stack(attention_bias, dim=1).cpu(),

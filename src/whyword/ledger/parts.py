@@ -7,6 +7,7 @@ Blocks are replayed side by side, each from the stream that entered it: at one p
 and what costs is how many there are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,7 +22,7 @@ from ..norm import FrozenNorm, freeze_all
 from ..proof import require_close, tolerance_of
 from ..trace import AttentionTrace, MlpTrace, StackTrace
 
-__all__ = ["AttentionPart", "MlpPart", "Part", "replay"]
+__all__ = ["AttentionPart", "MlpPart", "Part", "prove_attention", "replay"]
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ class AttentionPart(Part):
         )
         return weights * worth
 
-    def add_up(self, block: int) -> Float[Tensor, "head position model"]:
-        """Give what each head wrote, all sources together."""
+    def add_up(self, block: int) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position 1"]]:
+        """Give what all heads wrote, all sources together, and the sum of their lengths."""
         weights, value = self.trace.weights[block], self.trace.values[block]
         grouped = rearrange(
             weights,
@@ -95,7 +96,8 @@ class AttentionPart(Part):
             "example value_head (group each) dim -> (value_head group) (example each) dim",
             each=weights.shape[0] // value.shape[0],
         )
-        return context @ self.weights[block]
+        heads = context @ self.weights[block]
+        return heads.sum(0), _length(heads).sum(0)
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,6 @@ def replay(model: Model, trace: StackTrace) -> tuple[AttentionPart | MlpPart, ..
     scale, parts = _length(stream), []
     for sublayer, written in zip(model.architecture.decoder.sublayers, trace.sublayers, strict=True):
         part = _freeze_part(model, sublayer, written, stream)
-        if isinstance(part, AttentionPart):
-            _prove_attention(model, part)
         output = written.output if part.norm_after is None else part.norm_after.apply(written.output)
         stream, scale = stream + output, scale + _length(output)
         if part.norm_sum is not None:
@@ -160,13 +160,16 @@ def _freeze_part(
     return AttentionPart(norm_after, norm_sum, trace, weights, bias)
 
 
-def _prove_attention(model: Model, part: AttentionPart) -> None:
-    """Prove that the parts of an attention sub-layer add up to its recorded output."""
+def prove_attention(
+    model: Model,
+    part: AttentionPart,
+    sums: Sequence[tuple[Float[Tensor, "position model"], Float[Tensor, "position 1"]]],
+) -> None:
+    """Prove that the parts of an attention sub-layer, added up block by block, are its recorded output."""
     output = part.trace.output
-    found, scale = torch.empty_like(output), torch.empty_like(output[:, :, :1])
-    for block in range(len(output)):
-        heads = part.add_up(block)
-        found[block], scale[block] = heads.sum(0), _length(heads).sum(0)
+    found, scale = (
+        torch.stack([each.to(output.device) for each in column]) for column in zip(*sums, strict=True)
+    )
     require_close(
         "parts + output bias",
         [f"{place}, attention" for place in _places(model)],

@@ -83,7 +83,8 @@ class Reduction:
         weight = rearrange(weight, "(head dim) model -> head dim model", dim=dim)
         value = self.weigher.value.to(dtype)
         value = rearrange(value, "example head source dim -> head (example source) dim")
-        value = value.repeat_interleave(weight.shape[0] // value_heads, dim=0)
+        if value_heads < weight.shape[0]:
+            value = value.repeat_interleave(weight.shape[0] // value_heads, dim=0)
         projected = self.model.workspace.take("projected", [*value.shape[:2], weight.shape[2]], value)
         torch.matmul(value, weight, out=projected)
         return rearrange(
