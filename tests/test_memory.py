@@ -20,7 +20,7 @@ LONG = 600
 @pytest.fixture(scope="module", params=["gpt2", "llama", "gemma3"])
 def long_model(request: pytest.FixtureRequest) -> whyword.Model:
     size = "n_positions" if request.param == "gpt2" else "max_position_embeddings"
-    return whyword.load(build(request.param, torch.float64, **{size: 2 * LONG}))
+    return whyword.load(build(request.param, torch.float64, **{size: LONG}))
 
 
 class Largest(TorchDispatchMode):
