@@ -24,7 +24,7 @@ import transformers
 import whyword
 from whyword.kernel import implementation
 
-from measure import check, interleave, parse, peak_memory, publish
+from measure import check, interleave, parse, publish, run_alone
 
 METHODS = ("logit", "alti-logit")
 TARGET, FOIL = 7, 12
@@ -134,11 +134,11 @@ def measure_time(length: int, rounds: int, other: Path | None) -> dict[str, Any]
 
 def measure_memory(length: int) -> dict[str, Any]:
     """Give the peak memory of each kind of run over that of the forward pass, in GB."""
-    plain = peak_memory(make_runs, "forward", length)
+    _, plain = run_alone(make_runs, "forward", length)
     names = ("forward + backward", *METHODS)
     return {
         "tokens": length,
-        "extra": {name: peak_memory(make_runs, name, length) - plain for name in names},
+        "extra": {name: run_alone(make_runs, name, length)[1] - plain for name in names},
     }
 
 

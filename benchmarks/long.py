@@ -1,9 +1,10 @@
 """What long prompts and long continuations cost, on the default model.
 
-    python benchmarks/long.py [--tokens 1024 4096] [--rounds 1] [--output long.json]
+    python benchmarks/long.py [--tokens 1024 4096] [--rounds 9] [--output long.json]
 
 Time and extra peak memory of explaining the last of many tokens, beside the plain forward pass and beside
-what was estimated before; and a continuation of 100 tokens explained, beside its last token explained.
+what was estimated before, each once in a process of its own; and a continuation of 100 tokens explained,
+beside its last token explained, interleaved.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import whyword
 from whyword.memory import Request, estimate
 from whyword.trace import Plan
 
-from measure import check, interleave, parse, peak_memory, publish
+from measure import check, interleave, parse, publish, run_alone
 
 METHODS = ("logit", "alti-logit")
 PROMPT, CONTINUATION = 28, 100
@@ -24,9 +25,9 @@ CONTINUATION_BAR = 1.5
 
 
 def main() -> None:
-    arguments = parse(__doc__, rounds=1, tokens=[1024, 4096])
-    rows = [measure(length, arguments.rounds) for length in arguments.tokens]
-    continued = interleave(make_continuation(), 9)
+    arguments = parse(__doc__, rounds=9, tokens=[1024, 4096])
+    rows = [measure(length) for length in arguments.tokens]
+    continued = interleave(make_continuation(), arguments.rounds)
     ratio = continued["continuation"] / continued["last token"]
     bars = [
         check(f"extra GB at {row['tokens']}", row["extra"]["alti-logit"], MEMORY_BAR[row["tokens"]])
@@ -59,16 +60,16 @@ def make_runs(length: int) -> dict[str, Callable[[], Any]]:
     return runs
 
 
-def measure(length: int, rounds: int) -> dict[str, Any]:
-    medians = interleave(make_runs(length), rounds)
-    plain = peak_memory(make_runs, "forward", length)
+def measure(length: int) -> dict[str, Any]:
+    alone = {name: run_alone(make_runs, name, length, times=1) for name in ("forward", *METHODS)}
+    seconds = {name: found[0] for name, found in alone.items()}
     model = whyword.load()
     mixed = {"logit": 0, "alti-logit": len(model.blocks) - 1}
     return {
         "tokens": length,
-        "seconds": medians,
-        "multiple": {method: medians[method] / medians["forward"] for method in METHODS},
-        "extra": {method: peak_memory(make_runs, method, length) - plain for method in METHODS},
+        "seconds": seconds,
+        "multiple": {method: seconds[method] / seconds["forward"] for method in METHODS},
+        "extra": {method: alone[method][1] - alone["forward"][1] for method in METHODS},
         "estimated": {
             method: estimate(model, Request(1, length), Plan(mixed[method])) / 1e9 for method in METHODS
         },

@@ -47,20 +47,25 @@ def interleave(runs: Runs, rounds: int) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
-def peak_memory(make_runs: Callable[..., Runs], name: str, *arguments: Any) -> float:
-    """Give the most memory in GB that a run holds, in a process of its own (Linux)."""
+def run_alone(
+    make_runs: Callable[..., Runs], name: str, *arguments: Any, times: int = 2
+) -> tuple[float, float]:
+    """Give seconds of the last of some runs, and the most memory in GB, in a process of its own (Linux)."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_peak, (make_runs, name, *arguments))
+        return pool.apply(_run_alone, (make_runs, name, arguments, times))
 
 
-def _peak(make_runs: Callable[..., Runs], name: str, *arguments: Any) -> float:
+def _run_alone(
+    make_runs: Callable[..., Runs], name: str, arguments: tuple[Any, ...], times: int
+) -> tuple[float, float]:
     torch.set_num_threads(THREADS)
     run = make_runs(*arguments)[name]
     Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts where the model is loaded
-    for _ in range(2):
+    for _ in range(times):
+        start = time.perf_counter()
         run()
     status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1e6
+    return time.perf_counter() - start, int(status.split("VmHWM:")[1].split()[0]) / 1e6
 
 
 def check(what: str, value: float, bar: float) -> dict[str, Any]:
