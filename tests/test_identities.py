@@ -6,7 +6,7 @@ import torch
 import whyword
 from whyword.ledger import Target, settle
 from whyword.trace import Places, Plan
-from whyword.trace.recorder import record, run
+from whyword.trace.recorder import record
 
 from families import FAMILIES, build, prompt_of
 
@@ -35,11 +35,12 @@ def test_ledger_in_lower_precision(name: str, dtype: torch.dtype, bound: float) 
         assert explanation.scores.dtype == torch.float32
 
 
-def test_recorded_logits_are_those_of_an_untouched_run(family: whyword.Model) -> None:
-    ids = prompt_of(23)
-    trace = record(family, [ids], Places((range(23),)), Plan(3))
-    # Modelling files round norms and softmax to float32 even in a float64 model; a recorded run does not.
-    torch.testing.assert_close(trace.logits, run(family, [ids])[0], rtol=1e-5, atol=1e-5)
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_recorded_logits_are_those_of_an_untouched_run(name: str) -> None:
+    model, ids = whyword.load(build(name, torch.float32)), prompt_of(23)
+    expected = model.network(torch.tensor([ids])).logits[0]
+    trace = record(model, [ids], Places((range(23),)), Plan(3))
+    torch.testing.assert_close(trace.logits, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_entries_are_what_their_names_say(family: whyword.Model) -> None:
