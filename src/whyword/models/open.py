@@ -8,9 +8,9 @@ import torch
 from safetensors import SafetensorError
 
 from ..errors import ModelError
-from .architecture import Architecture
-from .catalogue import catalogued, describe
-from .model import Model
+from .architecture import Architecture, Attention
+from .catalogue import catalogued, describe, refuse
+from .model import Model, optional_module, stack_module
 
 __all__ = ["open_model"]
 
@@ -56,17 +56,37 @@ def open_model(
         raise ModelError(
             f"{type(network).__name__} is an encoder–decoder model.", "Give a decoder-only language model."
         )
+    refuse(network)
     if network.get_output_embeddings() is None:
         raise ModelError(
             f"{type(network).__name__} has no unembedding.", "Give a model that predicts tokens."
         )
+    if architecture is None:
+        architecture = describe(network.config.get_text_config())
+    _require_attention(network, architecture)
     return Model(
         network=network,
         tokenizer=tokenizer,
-        architecture=describe(network.config.get_text_config()) if architecture is None else architecture,
+        architecture=architecture,
         name=name,
         special_ids=_special_ids(tokenizer),
     )
+
+
+def _require_attention(network: Any, architecture: Architecture) -> None:
+    """Refuse a hybrid model: one of which some blocks have attention and others have none."""
+    stack = architecture.decoder
+    blocks = optional_module(stack_module(network), stack.blocks)
+    paths = [each.module for each in stack.sublayers if isinstance(each, Attention)]
+    has = (
+        [all(optional_module(block, path) for path in paths) for block in blocks.children()] if blocks else []
+    )
+    if any(has) and not all(has):
+        without = ", ".join(str(index + 1) for index, attends in enumerate(has) if not attends)
+        raise ModelError(
+            f"Of {len(has)} blocks of {type(network).__name__}, these have no attention: {without}.",
+            "Give a model with attention in every block.",
+        )
 
 
 def _open_path(
