@@ -33,6 +33,7 @@ ORDER = (
     "pipeline",
     "batch",
     "loading",
+    "doctor",
     "cli",
     "__main__",
 )

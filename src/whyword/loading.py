@@ -1,6 +1,6 @@
 """Load a model and prove once that it can be explained."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from .trace import Places, Plan
 from .trace.precision import keep_precision
 from .trace.recorder import record, run
 
-__all__ = ["load", "prove"]
+__all__ = ["find_source", "load", "probe", "prove"]
 
 _PROBE = 12
 """Tokens of the prompt that a model is proven on."""
@@ -43,7 +43,12 @@ def load(
     named. `architecture`: your own description of a model whose type is not catalogued.
     """
     model = open_model(
-        _find(source), tokenizer=tokenizer, dtype=dtype, device=device, allow=allow, architecture=architecture
+        find_source(source),
+        tokenizer=tokenizer,
+        dtype=dtype,
+        device=device,
+        allow=allow,
+        architecture=architecture,
     )
     try:
         prove(model)
@@ -58,7 +63,7 @@ def load(
     return model
 
 
-def _find(source: Any) -> Any:
+def find_source(source: Any) -> Any:
     """Give the folder of a model that can be fetched; a folder of the same name goes first, as on the hub."""
     if source is None:
         return fetch()
@@ -66,13 +71,13 @@ def _find(source: Any) -> Any:
     return fetch(source) if fetchable else source
 
 
-def prove(model: Model) -> float:
-    """Prove all identities on a short prompt; give the largest error of its ledgers.
+def prove(model: Model, ids: Sequence[int] | None = None) -> float:
+    """Prove all identities on a prompt, a short one unless it is given; give the largest ledger's error.
 
     The recorded run must give the logits of an untouched run with the model's own attention; this is what
     catches a wrong mask, wrong positions or a hook that changes something.
     """
-    ids = _probe(model)
+    ids = probe(model) if ids is None else list(ids)
     with keep_precision(model.dtype):  # both runs in float64, or in what the model is in
         expected = run(model, [ids])[0].to(model.compute_dtype)
     trace = record(model, [ids], Places((range(len(ids)),)), Plan(len(model.blocks)))
@@ -89,13 +94,13 @@ def prove(model: Model) -> float:
     return max(ledger.error for ledger in ledgers)
 
 
-def _probe(model: Model) -> list[int]:
+def probe(model: Model, length: int = _PROBE) -> list[int]:
     """Choose token ids from all over the vocabulary, special ones left out."""
     if model.vocabulary <= len(model.special_ids):
         raise ModelError(
             f"{model.name} has no tokens besides special ones.", "Give a model with a vocabulary."
         )
-    length = min(_PROBE, model.most_tokens or _PROBE)
+    length = min(length, model.most_tokens or length)
     stride = max(1, model.vocabulary // (3 * length))
     plain = [id_ for id_ in range(stride - 1, model.vocabulary, stride) if id_ not in model.special_ids]
     return [plain[index % len(plain)] for index in range(length)]

@@ -1,15 +1,30 @@
 """When are two numbers the same? Tolerances by type, and the error that says where they are not."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
 
 from .errors import ProofError
 
-__all__ = ["require_close", "tolerance_of"]
+__all__ = ["gather_errors", "require_close", "tolerance_of"]
 
 _TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 2e-2}
+
+_gathered: ContextVar[dict[str, float] | None] = ContextVar("_gathered", default=None)
+
+
+@contextmanager
+def gather_errors() -> Iterator[dict[str, float]]:
+    """Gather the largest error of every comparison that is made inside, by what is compared."""
+    errors: dict[str, float] = {}
+    token = _gathered.set(errors)
+    try:
+        yield errors
+    finally:
+        _gathered.reset(token)
 
 
 def tolerance_of(dtype: torch.dtype) -> float:
@@ -26,6 +41,9 @@ def require_close(
     """
     errors = (found - expected).abs() / scale.clamp(min=torch.finfo(found.dtype).tiny)
     error = float(errors.max())
+    gathered = _gathered.get()
+    if gathered is not None:
+        gathered[what] = max(error, gathered.get(what, 0.0))
     if error <= tolerance:
         return error
     wrong = (~(errors <= tolerance)).flatten()  # so that NaN is wrong

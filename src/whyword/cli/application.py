@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .doctor import doctor
 from .explain import explain
 from .models import models
 from .predict import predict
@@ -20,7 +21,7 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, predict, models):
+for command in (explain, predict, models, doctor):
     application.command()(command)
 
 

@@ -11,7 +11,19 @@ import typer
 
 from ..errors import InputError
 from .loading import Source, open_models, read_source
-from .reporting import Bos, Chat, Debug, Dtype, Json, ModelNames, print_json, reporting, show_progress, tell
+from .reporting import (
+    Allow,
+    Bos,
+    Chat,
+    Debug,
+    Dtype,
+    Json,
+    ModelNames,
+    print_json,
+    reporting,
+    show_progress,
+    tell,
+)
 
 if TYPE_CHECKING:
     from ..explanation import Continuation, Explanation
@@ -81,9 +93,7 @@ def explain(
             "--max-memory", metavar="SIZE", help="What it may take beyond the forward pass: 2GB, 500MB."
         ),
     ] = None,
-    allow: Annotated[
-        list[str] | None, typer.Option("--allow", help="pickle or remote-code: refused unless named.")
-    ] = None,
+    allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

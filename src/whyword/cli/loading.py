@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..models import Model
     from ..prompt import Prompt
 
-__all__ = ["Source", "open_models", "read_source"]
+__all__ = ["Source", "open_models", "quiet_transformers", "read_source"]
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,24 @@ def open_models(
     names: Sequence[str] | None, *, dtype: str | None = None, allow: Collection[str] = ()
 ) -> "Iterator[Model]":
     """Load models one after the other; only one is held at a time."""
-    from transformers.utils import logging as transformers_logging
-
     from ..loading import load
 
-    transformers_logging.disable_progress_bar()  # one spinner is enough
-    transformers_logging.set_verbosity_error()
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of every attempt to connect
+    quiet_transformers()
     chosen: Sequence[str | None] = names or [None]
     for name in chosen:
         with show_progress(f"Loading {name or 'the default model'} …"):
             model = load(name, dtype=dtype, allow=allow)
         yield model
         del model
+
+
+def quiet_transformers() -> None:
+    """Let transformers and the hub's client speak of errors only."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()  # one bar is enough
+    transformers_logging.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of every attempt to connect
 
 
 def read_source(prompt: str, *, bos: bool | None, chat: bool, ids: bool) -> Source:

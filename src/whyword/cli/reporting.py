@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 __all__ = [
+    "Allow",
     "Bos",
     "Chat",
     "Debug",
@@ -39,6 +40,9 @@ Bos = Annotated[
     typer.Option("--bos/--no-bos", help="Force a BOS token, or none.", show_default="as the tokenizer does"),
 ]
 Chat = Annotated[bool, typer.Option("--chat", help="The prompt is a user's turn of a chat.")]
+Allow = Annotated[
+    list[str] | None, typer.Option("--allow", help="pickle or remote-code: refused unless named.")
+]
 Dtype = Annotated[str | None, typer.Option("--dtype", help="float32, float64, float16 or bfloat16.")]
 ModelNames = Annotated[
     list[str] | None,

@@ -12,7 +12,7 @@ from .architecture import Architecture, Attention
 from .catalogue import catalogued, describe, refuse
 from .model import Model, optional_module, stack_module
 
-__all__ = ["open_model"]
+__all__ = ["open_model", "read_config"]
 
 ALLOWABLE = ("pickle", "remote-code")
 _TOKENIZER_FILES = (
@@ -109,6 +109,24 @@ def _open_path(
         _require_hub_name(source)
     network = _load_network(source, dtype, allowed, options)
     return network, _load_tokenizer(source, allowed, options)
+
+
+def read_config(source: str | Path, allow: str | Collection[str] = ()) -> Any:
+    """Read the config of a model, without its weights."""
+    from transformers import AutoConfig
+
+    path, options = Path(source), dict[str, Any]()
+    if path.suffix == ".gguf" and path.is_file():
+        options["gguf_file"] = path.name
+        source = path.parent
+    elif not path.exists():
+        _require_hub_name(str(source))
+    try:
+        return AutoConfig.from_pretrained(
+            source, trust_remote_code="remote-code" in _allowed(allow), **options
+        )
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise _explain_failure(str(source), error) from error
 
 
 def _load_network(

@@ -8,7 +8,7 @@ several experts at once, which torch does in float32 only.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, no_type_check
 
 import torch
 from jaxtyping import Float, Int
@@ -28,6 +28,7 @@ def keep_precision(dtype: torch.dtype) -> AbstractContextManager[Any]:
 class _KeepDouble(TorchFunctionMode):
     """Give float64 wherever float32 is asked for."""
 
+    @no_type_check  # tests check types at run time, but not in every operation of torch
     def __torch_function__(
         self,
         function: Callable[..., Any],

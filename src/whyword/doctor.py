@@ -1,0 +1,147 @@
+"""Is a model explained exactly? Every identity on prompts of several lengths, with its errors."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .errors import ModelError, ProofError
+from .kernel import implementation
+from .loading import find_source, probe, prove
+from .models.catalogue import CATALOGUE, GENERAL
+from .models.model import Model
+from .models.open import open_model, read_config
+from .models.shrink import make_small
+from .models.tiny import FAMILIES, build
+from .progress import report
+from .proof import gather_errors, tolerance_of
+
+__all__ = ["Diagnosis", "diagnose", "diagnose_families", "open_to_diagnose"]
+
+LENGTHS = (1, 2, 12, 60)
+IDENTITIES = {
+    "logits of the recorded run": "recorded run = untouched run",
+    "attention weights × values": "attention weights × values = attention's context",
+    "parts + output bias": "parts of attention + bias = attention's output",
+    "stream in + all that was written": "stream in + all that was written = stream out",
+    "frozen norm of the last stream": "frozen norm of the last stream = what is unembedded",
+    "capped output of the unembedding": "capped output of the unembedding = logits",
+    "sum of the ledger": "sum of the ledger = logit",
+}
+"""What is proven, by the name under which it is compared, in the words of a report."""
+_HINTS = {
+    "logits of the recorded run": "A hooked module does not give what it gives alone: check the paths.",
+    "attention weights × values": "Attention is not Σ weight × value here: describe its values with value=.",
+    "parts + output bias": "Attention(output=...) must be the projection that all heads go through.",
+    "stream in + all that was written": "Something lies between a sub-layer and the stream (norm_after, "
+    "norm_sum, a multiplier), a sub-layer is missing, or an output has the residual in it.",
+    "frozen norm of the last stream": "Check final_norm and norm=Norm(centred=, offset=, epsilon=).",
+    "capped output of the unembedding": "Check logit_cap, logit_multiplier and logit_divisor.",
+    "sum of the ledger": "Something lies between the unembedding and the logit: logit_multiplier, "
+    "logit_divisor or logit_cap.",
+}
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a model is, how it is described, and what could be proven of it."""
+
+    model: str
+    network: str
+    """The class of the network."""
+    model_type: str
+    description: str
+    why: str
+    """Why this description applies."""
+    weights: str
+    """"of the checkpoint", or "random"."""
+    blocks: int
+    dtype: str
+    kernel: str
+    """What computes contributions: native or torch."""
+    tolerance: float
+    errors: dict[int, dict[str, float]]
+    """The largest error of every identity, by the length of the prompt."""
+    failure: str | None
+    """What failed, with both numbers; None: everything is proven."""
+    hint: str | None
+    """What to write in an entry."""
+
+    @property
+    def proven(self) -> bool:
+        """Whether every identity holds."""
+        return self.failure is None
+
+    @property
+    def largest(self) -> float:
+        """The largest error of all."""
+        return max((error for errors in self.errors.values() for error in errors.values()), default=0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON document."""
+        return {"schema": "whyword.diagnosis/1", **asdict(self), "proven": self.proven}
+
+
+def open_to_diagnose(
+    source: Any, *, random: bool = False, dtype: str | None = None, allow: Collection[str] = ()
+) -> Model:
+    """Open a model without proving it; `random`: a small one of its kind, from the config alone."""
+    found = find_source(source)
+    if not random:
+        return open_model(found, dtype=dtype, allow=allow)
+    network = make_small(read_config(found, allow)).to(getattr(torch, dtype or "float32"))
+    return replace(open_model(network), name=Path(found).name if Path(found).exists() else str(source))
+
+
+def diagnose_families(dtype: str = "float64") -> Iterator[Diagnosis]:
+    """Diagnose a small model of every catalogued family."""
+    for done, name in enumerate(FAMILIES):
+        model = replace(open_model(build(name, getattr(torch, dtype))), name=name)
+        yield diagnose(model, "random, small")
+        report("families", done + 1, len(FAMILIES))
+
+
+def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence[int] = LENGTHS) -> Diagnosis:
+    """Prove a model on prompts of several lengths, and say what holds and what does not."""
+    errors: dict[int, dict[str, float]] = {}
+    failure = hint = None
+    for length in lengths:
+        if model.most_tokens is not None and length > model.most_tokens:
+            continue
+        with gather_errors() as found:
+            try:
+                prove(model, probe(model, length))
+            except (ProofError, ModelError) as error:
+                failure = f"{length} tokens: {error.wrong}"
+                hint = next((_HINTS[what] for what in _HINTS if what in error.wrong), error.remedy)
+        errors[length] = dict(found)
+        if failure is not None:
+            break
+    return Diagnosis(
+        model=model.name,
+        network=type(model.network).__name__,
+        model_type=model.config.model_type,
+        description=model.architecture.name,
+        why=_say_why(model),
+        weights=weights,
+        blocks=len(model.blocks),
+        dtype=str(model.dtype).removeprefix("torch."),
+        kernel=implementation(),
+        tolerance=tolerance_of(model.dtype),
+        errors=errors,
+        failure=failure,
+        hint=hint,
+    )
+
+
+def _say_why(model: Model) -> str:
+    entries = CATALOGUE.get(model.config.model_type)
+    if model.architecture is GENERAL:
+        return "its model type has no entry: the general description is tried"
+    if entries is None or model.architecture not in entries:
+        return "it was given"
+    expected = [f"{name}={value}" for name, value in model.architecture.expects.items()]
+    agrees = f", and its config agrees with {', '.join(expected)}" if expected else ""
+    return f"its model type has an entry{agrees}"

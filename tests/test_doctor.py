@@ -1,0 +1,131 @@
+"""The doctor: what holds is shown with its errors, what does not is named with what to do."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from typer.testing import CliRunner
+
+import whyword
+from whyword.cli.application import application
+from whyword.doctor import IDENTITIES, LENGTHS, diagnose, open_to_diagnose
+from whyword.models import open_model
+from whyword.models.shrink import make_small, shrink
+from whyword.models.tiny import FAMILIES, build
+
+RUNNER = CliRunner()
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_every_family_is_proven(name: str) -> None:
+    found = diagnose(open_model(build(name, torch.float64)))
+    assert found.proven, found.failure
+    assert tuple(found.errors) == LENGTHS
+    capped = {"capped output of the unembedding"}
+    assert all(set(IDENTITIES) - set(errors) in (set(), capped) for errors in found.errors.values())
+    assert 0 < found.largest <= 1e-9
+
+
+def spoil(model: whyword.Model, **changes: Any) -> whyword.Model:
+    """Change the description of the attention sub-layer."""
+    stack = model.architecture.decoder
+    wrong = replace(stack, sublayers=(replace(stack.sublayers[0], **changes), *stack.sublayers[1:]))
+    return replace(model, architecture=replace(model.architecture, decoder=wrong))
+
+
+def test_a_wrong_description_is_named_with_what_to_write() -> None:
+    found = diagnose(spoil(open_model(build("gemma3", torch.float64)), norm_after=None))
+    assert not found.proven
+    assert found.failure is not None
+    assert found.failure.startswith("1 tokens: block 1: stream in + all that was written = ")
+    assert found.hint is not None
+    assert "norm_after" in found.hint
+    assert found.errors[1]["stream in + all that was written"] > 1e-3
+    assert found.why == "it was given"
+
+
+def test_a_missing_module_is_named() -> None:
+    found = diagnose(spoil(open_model(build("llama", torch.float64)), output="self_attn.dense"))
+    assert found.failure is not None
+    assert "has no module 'self_attn.dense'" in found.failure
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the config of a model that is too large for this machine, and no weights."""
+    path = tmp_path_factory.mktemp("large")
+    transformers.LlamaConfig(
+        hidden_size=8192,
+        intermediate_size=28672,
+        num_hidden_layers=80,
+        num_attention_heads=64,
+        num_key_value_heads=8,
+        vocab_size=128256,
+        max_position_embeddings=8192,
+        bos_token_id=128000,
+        eos_token_id=128001,
+    ).save_pretrained(path)
+    return path
+
+
+def test_a_large_model_is_checked_by_its_config_alone(folder: Path) -> None:
+    result = RUNNER.invoke(application, ["doctor", str(folder), "--random"])
+    assert result.exit_code == 0, result.output
+    text = re.sub(r"\s+", " ", result.output)
+    assert f"{folder.name}: LlamaForCausalLM, model type llama" in text
+    assert "3 blocks, float32, weights random, sizes shrunk" in text
+    assert "described as llama: its model type has an entry" in text
+    assert "sum of the ledger = logit" in text
+    assert "proven: no error above 1e-04" in text
+
+
+def test_json(folder: Path) -> None:
+    result = RUNNER.invoke(application, ["doctor", str(folder), "--random", "--dtype", "float64", "--json"])
+    document = json.loads(result.stdout)
+    assert document["schema"] == "whyword.diagnosis/1"
+    assert document["proven"] is True
+    assert set(document["errors"]) == {str(length) for length in LENGTHS}
+    assert document["errors"]["60"]["sum of the ledger"] <= 1e-9
+
+
+def test_all_families_in_one_table() -> None:
+    result = RUNNER.invoke(application, ["doctor", "--all"])
+    assert result.exit_code == 0, result.output
+    for name in FAMILIES:
+        assert re.search(rf"^{re.escape(name)} .*proven$", result.output, re.MULTILINE), name
+    assert f"{len(FAMILIES)} of {len(FAMILIES)} proven in float64" in result.output
+
+
+def test_a_model_that_fails_gives_exit_code_1(tmp_path: Path) -> None:
+    config = transformers.GPT2Config(n_layer=2, n_embd=32, n_head=4, vocab_size=97)
+    config.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace('"model_type": "gpt2"', '"model_type": "imagegpt"'))
+    result = RUNNER.invoke(application, ["doctor", str(tmp_path), "--random"])
+    assert result.exit_code in (1, 2), result.output
+
+
+def test_all_goes_alone() -> None:
+    result = RUNNER.invoke(application, ["doctor", "some-model", "--all"])
+    assert result.exit_code == 2
+    assert "--all was given with a model." in result.stderr
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_a_config_of_every_family_can_be_shrunk(name: str) -> None:
+    config = build(name, torch.float32).config
+    small = shrink(config)
+    assert small.get_text_config().num_hidden_layers <= config.get_text_config().num_hidden_layers
+    found = diagnose(open_model(make_small(config).double()), lengths=(12,))
+    assert found.proven, found.failure
+
+
+def test_the_default_model_by_name() -> None:
+    model = open_to_diagnose(None, random=True)
+    assert model.name == "smollm2-135m-instruct"
+    assert len(model.blocks) == 3
