@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 from ..workspace import Workspace
-from .architecture import Architecture, Norm, Stack, Sublayer
+from .architecture import Architecture, Attention, Norm, Stack, Sublayer
 from .catalogue import catalogued
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "optional_module",
     "output_bias",
     "output_weight",
+    "require_attention",
     "stack_module",
 ]
 
@@ -152,6 +153,22 @@ def stack_module(network: Any) -> nn.Module:
 def blocks_of(module: nn.Module, stack: Stack) -> tuple[nn.Module, ...]:
     """List the blocks of a stack."""
     return tuple(cast(Iterable[nn.Module], module_at(module, stack.blocks)))
+
+
+def require_attention(network: Any, architecture: Architecture) -> None:
+    """Refuse a hybrid model: one of which some blocks have attention and others have none."""
+    stack = architecture.decoder
+    blocks = optional_module(stack_module(network), stack.blocks)
+    paths = [each.module for each in stack.sublayers if isinstance(each, Attention)]
+    has = (
+        [all(optional_module(block, path) for path in paths) for block in blocks.children()] if blocks else []
+    )
+    if any(has) and not all(has):
+        without = ", ".join(str(index + 1) for index, attends in enumerate(has) if not attends)
+        raise ModelError(
+            f"Of {len(has)} blocks of {type(network).__name__}, these have no attention: {without}.",
+            "Give a model with attention in every block.",
+        )
 
 
 def optional_module(parent: nn.Module, path: str | None) -> nn.Module | None:

@@ -8,9 +8,9 @@ import torch
 from safetensors import SafetensorError
 
 from ..errors import ModelError
-from .architecture import Architecture, Attention
+from .architecture import Architecture
 from .catalogue import catalogued, describe, refuse
-from .model import Model, optional_module, stack_module
+from .model import Model, require_attention
 
 __all__ = ["open_model", "read_config"]
 
@@ -63,7 +63,7 @@ def open_model(
         )
     if architecture is None:
         architecture = describe(network.config.get_text_config())
-    _require_attention(network, architecture)
+    require_attention(network, architecture)
     return Model(
         network=network,
         tokenizer=tokenizer,
@@ -71,22 +71,6 @@ def open_model(
         name=name,
         special_ids=_special_ids(tokenizer),
     )
-
-
-def _require_attention(network: Any, architecture: Architecture) -> None:
-    """Refuse a hybrid model: one of which some blocks have attention and others have none."""
-    stack = architecture.decoder
-    blocks = optional_module(stack_module(network), stack.blocks)
-    paths = [each.module for each in stack.sublayers if isinstance(each, Attention)]
-    has = (
-        [all(optional_module(block, path) for path in paths) for block in blocks.children()] if blocks else []
-    )
-    if any(has) and not all(has):
-        without = ", ".join(str(index + 1) for index, attends in enumerate(has) if not attends)
-        raise ModelError(
-            f"Of {len(has)} blocks of {type(network).__name__}, these have no attention: {without}.",
-            "Give a model with attention in every block.",
-        )
 
 
 def _open_path(
