@@ -16,7 +16,7 @@ from hypothesis import settings
 
 import whyword
 
-from families import FAMILIES, build
+from families import DISTINCT, FAMILIES, build
 
 settings.register_profile("default", deadline=None, max_examples=25)
 settings.load_profile("default")
@@ -35,6 +35,12 @@ def shared() -> Path:
 @pytest.fixture(scope="session", params=sorted(FAMILIES))
 def family(request: pytest.FixtureRequest) -> whyword.Model:
     """A tiny float64 model of every catalogued family, all parameters randomised."""
+    return whyword.load(build(request.param, torch.float64))
+
+
+@pytest.fixture(scope="session", params=DISTINCT)
+def distinct(request: pytest.FixtureRequest) -> whyword.Model:
+    """The same of families that differ in kind."""
     return whyword.load(build(request.param, torch.float64))
 
 

@@ -5,7 +5,23 @@ import torch
 from whyword.models.shrink import randomise
 from whyword.models.tiny import FAMILIES, build
 
-__all__ = ["FAMILIES", "build", "prompt_of", "randomise"]
+__all__ = ["DISTINCT", "FAMILIES", "build", "prompt_of", "randomise"]
+
+DISTINCT = (
+    "bloom",
+    "deepseek-v3",
+    "falcon-multi-query",
+    "gemma2",
+    "gpt-neo",
+    "gpt-neox-parallel",
+    "gpt-oss",
+    "gpt2",
+    "granite",
+    "llama",
+    "mistral",
+    "opt-post-norm-projected",
+)
+"""Families of which no two are described alike, for what does not depend on more than the description."""
 
 
 def prompt_of(length: int, seed: int = 0) -> list[int]:

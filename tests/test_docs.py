@@ -166,7 +166,7 @@ def test_the_table_of_families_is_the_catalogue() -> None:
     }
 
 
-@pytest.mark.parametrize("family", ["Phi3", "Qwen3", "SmolLM3"])
+@pytest.mark.parametrize("family", ["Arcee", "Ernie4_5", "SeedOss"])
 def test_types_that_the_general_description_fits(family: str) -> None:
     config = getattr(transformers, f"{family}Config")(
         num_hidden_layers=2,

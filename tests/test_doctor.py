@@ -26,7 +26,8 @@ def test_every_family_is_proven(name: str) -> None:
     found = diagnose(open_model(build(name, torch.float64)))
     assert found.proven, found.failure
     assert tuple(found.errors) == LENGTHS
-    assert all(set(errors) == set(IDENTITIES) for errors in found.errors.values())
+    capped = {"capped output of the unembedding"}
+    assert all(set(IDENTITIES) - set(errors) in (set(), capped) for errors in found.errors.values())
     assert 0 < found.largest <= 1e-9
 
 

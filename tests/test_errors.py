@@ -372,11 +372,53 @@ def test_an_encoder_decoder_model() -> None:
         whyword.load(transformers.T5ForConditionalGeneration(config))
 
 
+TINY = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2}
+REMEDY = r"Give a decoder-only language model with attention in every block\."
+
+
 def test_a_norm_that_the_general_description_does_not_know() -> None:
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = transformers.StableLmConfig(**sizes, num_key_value_heads=2, vocab_size=50)
-    with pytest.raises(whyword.WhywordError, match=r"'stablelm' is not catalogued.*\nCatalogued: bloom"):
-        whyword.load(transformers.StableLmForCausalLM(config))
+    config = transformers.NemotronConfig(**TINY, num_key_value_heads=2, vocab_size=50)
+    with pytest.raises(whyword.WhywordError, match=r"'nemotron' is not catalogued.*\nCatalogued: biogpt"):
+        whyword.load(transformers.NemotronForCausalLM(config))
+
+
+def test_an_encoder() -> None:
+    network = transformers.BertForMaskedLM(transformers.BertConfig(**TINY, vocab_size=50))
+    wrong = r"BertForMaskedLM \(bert\) is an encoder: it sees the tokens that come after\."
+    with refuses(whyword.ModelError, wrong, REMEDY):
+        whyword.load(network)
+
+
+def test_a_model_without_attention() -> None:
+    config = transformers.MambaConfig(hidden_size=16, state_size=4, num_hidden_layers=1, vocab_size=50)
+    wrong = r"MambaForCausalLM \(mamba\) has no attention: its blocks keep a state instead\."
+    with refuses(whyword.ModelError, wrong, REMEDY):
+        whyword.load(transformers.MambaForCausalLM(config))
+
+
+def test_a_diffusion_model() -> None:
+    network = build("llama", torch.float32)
+    network.config.model_type = "llada"
+    wrong = r"LlamaForCausalLM \(llada\) is a diffusion model: it fills in many tokens at once\."
+    with refuses(whyword.ModelError, wrong, REMEDY):
+        whyword.load(network)
+
+
+def test_a_hybrid_model() -> None:
+    config = transformers.JambaConfig(
+        **TINY,
+        vocab_size=50,
+        attn_layer_period=2,
+        attn_layer_offset=1,
+        num_experts=2,
+        use_mamba_kernels=False,
+    )
+    with refuses(
+        whyword.ModelError,
+        r"Of 4 blocks of JambaForCausalLM, these have no attention: 1, 3\.",
+        r"Give a model with attention in every block\.",
+    ):
+        whyword.load(transformers.JambaForCausalLM(config))
 
 
 def test_a_file_that_holds_no_weights(folder: Path) -> None:

@@ -1,29 +1,41 @@
 """What must hold for every family, in float64, with all parameters randomised."""
 
+import math
+
 import pytest
 import torch
+import transformers
 
 import whyword
 from whyword.ledger import Target, settle
-from whyword.trace import Places, Plan
-from whyword.trace.recorder import record, run
+from whyword.models.tiny import ABSENT
+from whyword.trace import Places
+from whyword.trace.recorder import record
 
-from families import FAMILIES, build, prompt_of
+from families import DISTINCT, FAMILIES, build, prompt_of
 
 LENGTHS = (1, 2, 7, 60)
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-def test_ledger_is_the_logit_at_every_position(family: whyword.Model, length: int) -> None:
-    ids = prompt_of(length)
-    trace = record(family, [ids], Places((range(length),)))
-    for ledger in settle(family, trace, [Target(5)] * length):
-        assert ledger.error <= 1e-9
-    for ledger in settle(family, trace, [Target(5, (9, 11))] * length):
-        assert ledger.error <= 1e-9
+def test_ledger_is_the_logit_at_every_position(family: whyword.Model) -> None:
+    for length in LENGTHS:
+        ids = prompt_of(length)
+        trace = record(family, [ids], Places((range(length),)))
+        for targets in ([Target(5)] * length, [Target(5, (9, 11))] * length):
+            assert all(ledger.error <= 1e-9 for ledger in settle(family, trace, targets))
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_a_recorded_run_in_float32_is_the_untouched_run(name: str) -> None:
+    model, ids = whyword.load(build(name, torch.float32)), prompt_of(60)
+    with torch.no_grad():
+        expected = model.network(torch.tensor([ids])).logits[0]
+    trace = record(model, [ids], Places((range(60),)))
+    torch.testing.assert_close(trace.logits, expected, rtol=1e-5, atol=1e-5)
+    assert all(ledger.error <= 1e-4 for ledger in settle(model, trace, [Target(5, (9,))] * 60))
+
+
+@pytest.mark.parametrize("name", DISTINCT)
 @pytest.mark.parametrize(
     ("dtype", "bound"), [(torch.float32, 1e-4), (torch.float16, 4e-3), (torch.bfloat16, 2e-2)]
 )
@@ -35,15 +47,34 @@ def test_ledger_in_lower_precision(name: str, dtype: torch.dtype, bound: float) 
         assert explanation.scores.dtype == torch.float32
 
 
-def test_recorded_logits_are_those_of_an_untouched_run(family: whyword.Model) -> None:
-    ids = prompt_of(23)
-    trace = record(family, [ids], Places((range(23),)), Plan(3))
-    # Modelling files round norms and softmax to float32 even in a float64 model; a recorded run does not.
-    torch.testing.assert_close(trace.logits, run(family, [ids])[0], rtol=1e-5, atol=1e-5)
+@pytest.mark.parametrize(
+    "name", ["falcon", "falcon-multi-head", "falcon-multi-query", "olmoe", "qwen2-moe", "stablelm"]
+)
+def test_eager_attention_outside_the_interface(name: str) -> None:
+    model = whyword.load(build(name, torch.float64, attn_implementation="eager"))
+    assert whyword.explain(model, prompt_of(17), target=5, foil=9).ledger.error <= 1e-9
+    assert model.config._attn_implementation == "eager"
 
 
-def test_entries_are_what_their_names_say(family: whyword.Model) -> None:
-    explanation = whyword.explain(family, prompt_of(9), target=5, foil=9)
+def test_a_capped_logit_is_explained_before_the_cap() -> None:
+    model = whyword.load(build("gemma2", torch.float64))
+    first, *others = whyword.predict(model, prompt_of(9), top=97)
+    assert first.probability == max(choice.probability for choice in [first, *others])
+    with torch.no_grad():
+        capped = model.network(torch.tensor([prompt_of(9)])).logits[0, -1]
+    explanation = whyword.explain(model, prompt_of(9), target=first.id)
+    assert explanation.ledger.logit == pytest.approx(first.logit)
+    assert 2 * math.tanh(first.logit / 2) == pytest.approx(float(capped[first.id]), rel=1e-5)
+    assert explanation.target.probability == pytest.approx(float(capped.softmax(-1)[first.id]), rel=1e-5)
+
+
+def test_families_that_this_version_of_transformers_lacks() -> None:
+    lacking = {name for name, (kind, _) in FAMILIES.items() if not hasattr(transformers, f"{kind}Config")}
+    assert lacking == ABSENT[int(transformers.__version__.split(".")[0])]
+
+
+def test_entries_are_what_their_names_say(distinct: whyword.Model) -> None:
+    explanation = whyword.explain(distinct, prompt_of(9), target=5, foil=9)
     ledger = explanation.ledger
     entries = ledger.attention.sum() + ledger.attention_bias.sum() + ledger.mlp.sum()
     total = float(entries) + ledger.embedding + ledger.norm_bias + ledger.unembedding_bias
@@ -53,24 +84,24 @@ def test_entries_are_what_their_names_say(family: whyword.Model) -> None:
 
 
 @pytest.mark.parametrize("method", ["logit", "alti-logit"])
-def test_tracking_moves_updates_and_loses_none(family: whyword.Model, method: str) -> None:
-    explanation = whyword.explain(family, prompt_of(19), target=5, foil=9, method=method)
+def test_tracking_moves_updates_and_loses_none(distinct: whyword.Model, method: str) -> None:
+    explanation = whyword.explain(distinct, prompt_of(19), target=5, foil=9, method=method)
     torch.testing.assert_close(explanation.by_block.sum(1), explanation.by_head.sum((1, 2)))
     torch.testing.assert_close(explanation.by_block.sum(0), explanation.scores)
 
 
 @pytest.mark.parametrize("method", ["logit", "alti-logit"])
-def test_contrast_is_antisymmetric_and_linear(family: whyword.Model, method: str) -> None:
+def test_contrast_is_antisymmetric_and_linear(distinct: whyword.Model, method: str) -> None:
     def scores(target: int, foil: int | None = None) -> torch.Tensor:
-        return whyword.explain(family, prompt_of(11), target=target, foil=foil, method=method).by_block
+        return whyword.explain(distinct, prompt_of(11), target=target, foil=foil, method=method).by_block
 
     torch.testing.assert_close(scores(5, 9), -scores(9, 5))
     torch.testing.assert_close(scores(5, 9), scores(5) - scores(9), rtol=1e-5, atol=1e-5)
 
 
-def test_several_foils_are_the_mean_of_their_directions(family: whyword.Model) -> None:
+def test_several_foils_are_the_mean_of_their_directions(distinct: whyword.Model) -> None:
     def scores(foil: int | list[int]) -> torch.Tensor:
-        return whyword.explain(family, prompt_of(11), target=5, foil=foil).scores
+        return whyword.explain(distinct, prompt_of(11), target=5, foil=foil).scores
 
     torch.testing.assert_close(scores([9, 11]), (scores(9) + scores(11)) / 2)
 
@@ -83,20 +114,20 @@ def test_rows_of_mixing_are_weights(family: whyword.Model) -> None:
     torch.testing.assert_close(mixing, mixing.tril())
 
 
-def test_a_single_token_is_its_own_mix(family: whyword.Model) -> None:
-    torch.testing.assert_close(whyword.mixing(family, [7]), torch.ones(3, 1, 1))
-    explanation = whyword.explain(family, [7], target=5, foil=9)
+def test_a_single_token_is_its_own_mix(distinct: whyword.Model) -> None:
+    torch.testing.assert_close(whyword.mixing(distinct, [7]), torch.ones(3, 1, 1))
+    explanation = whyword.explain(distinct, [7], target=5, foil=9)
     torch.testing.assert_close(explanation.by_block, explanation.by_head.sum(1))
 
 
 @pytest.mark.parametrize("method", ["logit", "alti-logit"])
-def test_a_continuation_is_its_tokens_one_by_one(family: whyword.Model, method: str) -> None:
+def test_a_continuation_is_its_tokens_one_by_one(distinct: whyword.Model, method: str) -> None:
     prompt, continuation = prompt_of(6), prompt_of(4, seed=1)
-    together = whyword.explain_continuation(family, prompt, continuation, method=method)
+    together = whyword.explain_continuation(distinct, prompt, continuation, method=method)
     assert [e.target.id for e in together] == continuation
     for count, explanation in enumerate(together):
         alone = whyword.explain(
-            family, prompt + continuation[:count], target=continuation[count], method=method
+            distinct, prompt + continuation[:count], target=continuation[count], method=method
         )
         torch.testing.assert_close(explanation.by_block, alone.by_block, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(explanation.by_head, alone.by_head, rtol=1e-5, atol=1e-5)
@@ -107,22 +138,22 @@ def test_a_continuation_is_its_tokens_one_by_one(family: whyword.Model, method: 
     assert float(whole.scores.sum()) == pytest.approx(sum(float(e.scores.sum()) for e in together), rel=1e-4)
 
 
-def test_nothing_is_left_on_the_model(family: whyword.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = family.network.config._attn_implementation
-    whyword.explain(family, prompt_of(5), target=5)
+def test_nothing_is_left_on_the_model(distinct: whyword.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = distinct.network.config._attn_implementation
+    whyword.explain(distinct, prompt_of(5), target=5)
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("in the middle of a run")
 
     with monkeypatch.context() as patch:
-        patch.setattr(family.blocks[1], "forward", fail)
+        patch.setattr(distinct.blocks[1], "forward", fail)
         with pytest.raises(RuntimeError, match="in the middle"):
-            whyword.explain(family, prompt_of(5), target=5)
-    for module in family.network.modules():
+            whyword.explain(distinct, prompt_of(5), target=5)
+    for module in distinct.network.modules():
         assert not module._forward_hooks
         assert not module._forward_pre_hooks
-    assert family.network.config._attn_implementation == own
-    assert whyword.explain(family, prompt_of(5), target=5).ledger.error <= 1e-9
+    assert distinct.network.config._attn_implementation == own
+    assert whyword.explain(distinct, prompt_of(5), target=5).ledger.error <= 1e-9
 
 
 def test_a_training_model_is_explained_without_dropout_and_stays_training() -> None:

@@ -27,6 +27,7 @@ IDENTITIES = {
     "parts + output bias": "parts of attention + bias = attention's output",
     "stream in + all that was written": "stream in + all that was written = stream out",
     "frozen norm of the last stream": "frozen norm of the last stream = what is unembedded",
+    "capped output of the unembedding": "capped output of the unembedding = logits",
     "sum of the ledger": "sum of the ledger = logit",
 }
 """What is proven, by the name under which it is compared, in the words of a report."""
@@ -37,7 +38,9 @@ _HINTS = {
     "stream in + all that was written": "Something lies between a sub-layer and the stream (norm_after, "
     "norm_sum, a multiplier), a sub-layer is missing, or an output has the residual in it.",
     "frozen norm of the last stream": "Check final_norm and norm=Norm(centred=, offset=, epsilon=).",
-    "sum of the ledger": "Something lies between the unembedding and the logit: a multiplier or a cap.",
+    "capped output of the unembedding": "Check logit_cap, logit_multiplier and logit_divisor.",
+    "sum of the ledger": "Something lies between the unembedding and the logit: logit_multiplier, "
+    "logit_divisor or logit_cap.",
 }
 
 

@@ -30,6 +30,7 @@ class Choice:
     """None: several tokens together."""
     text: str
     logit: float
+    """Before it is capped, where the model caps its logits (Gemma 2)."""
     probability: float
 
 

@@ -52,7 +52,8 @@ def estimate(model: Model, request: Request, plan: Plan) -> int:
     heads: int = config.num_attention_heads
     width: int = config.hidden_size
     value_heads = getattr(config, "num_key_value_heads", None) or heads
-    dim = getattr(config, "head_dim", None) or width // heads
+    dims = (getattr(config, name, None) for name in ("v_head_dim", "head_dim"))  # values may have their own
+    dim: int = next((dim for dim in dims if dim), width // heads)
     stream = request.examples * request.tokens
     rows = request.examples * request.each
     seen = rows * heads * request.tokens

@@ -84,10 +84,10 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...
     if top < 1:
         raise InputError(f"top is {top}.", "Ask for at least one token.")
     tokens = read_prompt(require_model(model), prompt)
-    logits = record(model, [tokens.ids], _last(tokens)).logits[0]
-    probabilities = logits.softmax(-1)
+    trace = record(model, [tokens.ids], _last(tokens))
+    logits, probabilities = trace.logits[0], trace.logits[0].softmax(-1)
     return tuple(
-        Choice(id_, token_text(model, id_, tokens), float(logits[id_]), float(probabilities[id_]))
+        Choice(id_, token_text(model, id_, tokens), float(trace.uncapped[0, id_]), float(probabilities[id_]))
         for id_ in logits.topk(min(top, logits.shape[0])).indices.tolist()
     )
 
@@ -157,16 +157,20 @@ def explain_trace(
     """Explain every position of a trace, example after example."""
     ledgers = settle(model, trace, targets)
     attributions = METHODS[method].attribute(trace, ledgers)
-    normalisers = trace.logits.logsumexp(-1)
+    normalisers = trace.logits.logsumexp(-1).tolist()
     for row, (position, target, ledger, by_block) in enumerate(
         zip(trace.places, targets, ledgers, attributions, strict=True)
     ):
         example = row // trace.places.each
         before, logits = contexts[example].first(position + 1), trace.logits[row]
         choices = [
-            Choice(id_, text, logit, math.exp(logit - float(normalisers[row])))
+            Choice(
+                id=id_,
+                text=token_text(model, id_, before),
+                logit=float(trace.uncapped[row, id_]),
+                probability=math.exp(float(logits[id_]) - normalisers[row]),
+            )
             for id_ in (target.token, *target.foils)
-            for text, logit in [(token_text(model, id_, before), float(logits[id_]))]
         ]
         yield Explanation(
             model=model.name,

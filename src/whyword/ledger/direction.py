@@ -32,7 +32,8 @@ def contrast(
 def unembedding_direction(model: Model, targets: Sequence[Target]) -> Float[Tensor, "position unembedded"]:
     """Give the direction of each target where the unembedding reads it."""
     rows = model.unembedding_rows
-    return torch.stack([contrast(rows, target, model.compute_dtype) for target in targets])
+    directions = torch.stack([contrast(rows, target, model.compute_dtype) for target in targets])
+    return directions if model.logit_multiplier == 1 else directions * model.logit_multiplier
 
 
 def unembedding_bias(model: Model, targets: Sequence[Target]) -> Float[Tensor, " position"]:
@@ -40,7 +41,7 @@ def unembedding_bias(model: Model, targets: Sequence[Target]) -> Float[Tensor, "
     bias = output_bias(model.unembedding, model.compute_dtype)
     if bias is None:
         return torch.zeros(len(targets), dtype=model.compute_dtype, device=model.device)
-    return torch.stack([contrast(bias, target, bias.dtype) for target in targets])
+    return torch.stack([contrast(bias, target, bias.dtype) for target in targets]) * model.logit_multiplier
 
 
 def read_logits(

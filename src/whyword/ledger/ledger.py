@@ -44,7 +44,7 @@ class Ledger:
     total: float
     """The sum of all entries."""
     logit: float
-    """The model's own logit, or difference of logits."""
+    """The model's own logit, or difference of logits, before they are capped."""
     error: float
     """|total − logit| / Σ|entries|."""
     by_head: Float[Tensor, "block head source"]
@@ -79,7 +79,7 @@ def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledge
         embedding=(trace.decoder.stream_in[0] * direction).sum(-1).cpu(),
         norm_bias=norm_bias.cpu(),
         unembedding_bias=unembedding_bias(model, targets).cpu(),
-        logit=read_logits(trace.logits, targets).cpu(),
+        logit=read_logits(trace.uncapped, targets).cpu(),
     )
     return _close(model, entries, list(trace.places))
 

@@ -31,6 +31,13 @@ class Part:
 
     norm_after: FrozenNorm | None
     norm_sum: FrozenNorm | None
+    multiplier: float
+    """Of what is written."""
+
+    def write(self, output: Float[Tensor, "block position model"]) -> Float[Tensor, "block position model"]:
+        """Give what is added to the stream for what the sub-layer gave."""
+        written = output if self.norm_after is None else self.norm_after.apply(output)
+        return written if self.multiplier == 1 else written * self.multiplier
 
     def pull_back(
         self, block: int, direction: Float[Tensor, "position model"]
@@ -46,10 +53,13 @@ class Part:
         if self.norm_sum is not None:
             norm = self.norm_sum.at(block)
             bias, direction = norm.project_bias(direction), norm.pull_back(direction)
+        below = direction
+        if self.multiplier != 1:
+            direction = direction * self.multiplier
         if self.norm_after is None:
-            return direction, direction, bias
+            return below, direction, bias
         norm = self.norm_after.at(block)
-        return direction, norm.pull_back(direction), bias + norm.project_bias(direction)
+        return below, norm.pull_back(direction), bias + norm.project_bias(direction)
 
 
 @dataclass(frozen=True)
@@ -113,7 +123,7 @@ def replay(model: Model, trace: StackTrace) -> tuple[AttentionPart | MlpPart, ..
     scale, parts = _length(stream), []
     for sublayer, written in zip(model.architecture.decoder.sublayers, trace.sublayers, strict=True):
         part = _freeze_part(model, sublayer, written, stream)
-        output = written.output if part.norm_after is None else part.norm_after.apply(written.output)
+        output = part.write(written.output)
         stream, scale = stream + output, scale + _length(output)
         if part.norm_sum is not None:
             stream = part.norm_sum.apply(stream)
@@ -136,15 +146,15 @@ def _freeze_part(
     trace: AttentionTrace | MlpTrace,
     stream: Float[Tensor, "block position model"],
 ) -> AttentionPart | MlpPart:
-    norm, output = model.architecture.decoder.norm, trace.output
-    norm_after = norm_sum = None
+    norm, norm_after, norm_sum = model.architecture.decoder.norm, None, None
+    multiplier = model.multiplier_of(sublayer)
     if sublayer.norm_after is not None:
-        norm_after = freeze_all(_in_blocks(model, sublayer.norm_after), norm, output)
-        output = norm_after.apply(output)
+        norm_after = freeze_all(_in_blocks(model, sublayer.norm_after), norm, trace.output)
     if sublayer.norm_sum is not None:
-        norm_sum = freeze_all(_in_blocks(model, sublayer.norm_sum), norm, stream + output)
+        written = Part(norm_after, None, multiplier).write(trace.output)
+        norm_sum = freeze_all(_in_blocks(model, sublayer.norm_sum), norm, stream + written)
     if isinstance(trace, MlpTrace):
-        return MlpPart(norm_after, norm_sum, trace)
+        return MlpPart(norm_after, norm_sum, multiplier, trace)
     projections = _in_blocks(model, sublayer.output)
     weights = tuple(
         rearrange(
@@ -157,7 +167,7 @@ def _freeze_part(
     biases = [output_bias(projection, model.compute_dtype) for projection in projections]
     none = torch.zeros_like(stream[0, 0])
     bias = torch.stack([none if bias is None else bias.to(none.device) for bias in biases])
-    return AttentionPart(norm_after, norm_sum, trace, weights, bias)
+    return AttentionPart(norm_after, norm_sum, multiplier, trace, weights, bias)
 
 
 def prove_attention(

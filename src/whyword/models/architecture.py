@@ -5,8 +5,12 @@ into the stream. What happens *before* a sub-layer (its norm, its projections, r
 parallel or sequential wiring) is in the value vectors and outputs that the network itself computed, so it
 needs no description. What happens *after* one does, because an update must be pulled back through it:
 
-    written = norm_after(output)          a norm between the sub-layer and the stream (Gemma 3, OLMo 2)
-    stream  = norm_sum(stream + written)  a norm over the residual sum: post-norm (opt-350m, Marian, BART)
+    written = multiplier · norm_after(output)  a norm between the sub-layer and the stream (Gemma, OLMo 2)
+    stream  = norm_sum(stream + written)       a norm over the residual sum: post-norm (opt-350m)
+    logits  = cap(multiplier · (U y + b))      Granite and Cohere scale logits, Gemma 2 caps them
+
+Numbers are named by the config attribute that holds them. A path `a|b` is a, or b where there is no a:
+modules that transformers has renamed.
 """
 
 from collections.abc import Mapping
@@ -22,8 +26,8 @@ class Norm:
 
     centred: bool
     """True: the mean is subtracted (LayerNorm). False: it is not (RMSNorm)."""
-    epsilon: str = "eps"
-    """Attribute of the norm module that holds its epsilon."""
+    epsilon: str | float = "eps"
+    """Attribute of the norm module that holds its epsilon, or the number itself where none does."""
     offset: float = 0.0
     """Added to the weight: 1 for Gemma, whose norms multiply by 1 + weight."""
 
@@ -35,11 +39,11 @@ class ValueLayout:
     projection: str
     """Path inside the attention module of the projection that makes the values."""
     pattern: str
-    """einops pattern of its last axis, in terms of `head`, `part` and `dim`."""
-    part: int
+    """einops pattern of its last axis: `part` (query, key, value), `dim`, and all axes of heads in order."""
+    part: int = 0
     """Which part is the value."""
-    parts: int
-    """How many parts there are (3 for a fused query, key, value)."""
+    sizes: Mapping[str, int | str] = field(default_factory=lambda: MappingProxyType({}))
+    """Sizes of axes, as numbers or config attributes; that of `dim` is known, and one more follows."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Sublayer:
     """Path of a norm between that output and the stream."""
     norm_sum: str | None = None
     """Path of a norm over stream + output (post-norm blocks)."""
+    multiplier: str | None = None
+    """Config attribute that multiplies what is written into the stream."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +67,8 @@ class Attention(Sublayer):
     module: str
     """Path of the attention module."""
     value: ValueLayout | None = None
-    """None: seen through transformers' attention interface. Else: by a hook, weights as returned."""
+    """Where values are if attention is seen neither through transformers' interface nor torch's function:
+    they are read by a hook then, and weights are those that the module returns."""
     cross: bool = False
     """True: it reads the encoder's positions, False: its own stack's."""
 
@@ -93,5 +100,11 @@ class Architecture:
     name: str
     decoder: Stack
     encoder: Stack | None = None
+    logit_multiplier: str | None = None
+    """Config attribute that multiplies what the unembedding gives."""
+    logit_divisor: str | None = None
+    """Config attribute that divides what the unembedding gives."""
+    logit_cap: str | None = None
+    """Config attribute c of a cap on the logits, x ↦ c · tanh(x / c): what is explained is x."""
     expects: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """Config attributes this description was written for, with their values."""

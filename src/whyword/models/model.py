@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 from ..workspace import Workspace
-from .architecture import Architecture, Norm, Stack
+from .architecture import Architecture, Attention, Norm, Stack, Sublayer
 from .catalogue import catalogued
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "optional_module",
     "output_bias",
     "output_weight",
+    "require_attention",
     "stack_module",
 ]
 
@@ -109,7 +110,38 @@ class Model:
     @property
     def most_tokens(self) -> int | None:
         """The longest prompt the model has positions for, None where there is no limit."""
-        return getattr(self.config, "max_position_embeddings", None)
+        limits = (getattr(self.config, name, None) for name in ("max_position_embeddings", "max_seq_len"))
+        return next((limit for limit in limits if limit is not None), None)
+
+    @cached_property
+    def logit_multiplier(self) -> float:
+        """What the unembedding's output is multiplied by."""
+        multiplier = self.number(self.architecture.logit_multiplier)
+        divisor = self.number(self.architecture.logit_divisor)
+        return (1.0 if multiplier is None else multiplier) / (1.0 if divisor is None else divisor)
+
+    @cached_property
+    def logit_cap(self) -> float | None:
+        """The largest logit, where the model has one."""
+        return self.number(self.architecture.logit_cap)
+
+    def multiplier_of(self, sublayer: Sublayer) -> float:
+        """Give what multiplies what a sub-layer writes."""
+        multiplier = self.number(sublayer.multiplier)
+        return 1.0 if multiplier is None else multiplier
+
+    def number(self, attribute: str | None) -> float | None:
+        """Read a number that the description names from the config; None where there is none."""
+        if attribute is None:
+            return None
+        try:
+            number = getattr(self.config, attribute)
+        except AttributeError:
+            raise ModelError(
+                f"The config of {self.name} has no attribute {attribute!r}.",
+                "Name one that it has in the description.",
+            ) from None
+        return None if number is None else float(number)
 
 
 def stack_module(network: Any) -> nn.Module:
@@ -123,21 +155,42 @@ def blocks_of(module: nn.Module, stack: Stack) -> tuple[nn.Module, ...]:
     return tuple(cast(Iterable[nn.Module], module_at(module, stack.blocks)))
 
 
+def require_attention(network: Any, architecture: Architecture) -> None:
+    """Refuse a hybrid model: one of which some blocks have attention and others have none."""
+    stack = architecture.decoder
+    blocks = optional_module(stack_module(network), stack.blocks)
+    paths = [each.module for each in stack.sublayers if isinstance(each, Attention)]
+    has = (
+        [all(optional_module(block, path) for path in paths) for block in blocks.children()] if blocks else []
+    )
+    if any(has) and not all(has):
+        without = ", ".join(str(index + 1) for index, attends in enumerate(has) if not attends)
+        raise ModelError(
+            f"Of {len(has)} blocks of {type(network).__name__}, these have no attention: {without}.",
+            "Give a model with attention in every block.",
+        )
+
+
 def optional_module(parent: nn.Module, path: str | None) -> nn.Module | None:
     """Find a module that a model of this family may be without."""
-    return None if path is None or getattr(parent, path, None) is None else module_at(parent, path)
+    for name in [] if path is None else path.split("|"):
+        try:
+            return parent.get_submodule(name)
+        except AttributeError:
+            continue
+    return None
 
 
 def module_at(parent: nn.Module, path: str) -> nn.Module:
     """Find a module by its path, or say which description does not fit."""
-    try:
-        return parent.get_submodule(path)
-    except AttributeError:
-        children = ", ".join(name for name, _ in parent.named_children())
-        raise ModelError(
-            f"{type(parent).__name__} has no module {path!r}; it has {children}.",
-            f"Catalogued model types: {catalogued()}; for others pass whyword.load(..., architecture=...).",
-        ) from None
+    found = optional_module(parent, path)
+    if found is not None:
+        return found
+    children = ", ".join(name for name, _ in parent.named_children())
+    raise ModelError(
+        f"{type(parent).__name__} has no module {path!r}; it has {children}.",
+        f"Catalogued model types: {catalogued()}; for others pass whyword.load(..., architecture=...).",
+    )
 
 
 def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "written model"]:
@@ -160,6 +213,8 @@ def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " model"
 
 def norm_epsilon(module: nn.Module, norm: Norm) -> float:
     """Read a norm's epsilon."""
+    if isinstance(norm.epsilon, float):
+        return norm.epsilon
     epsilon = getattr(module, norm.epsilon, None)
     if epsilon is None:
         raise ModelError(

@@ -9,8 +9,8 @@ from safetensors import SafetensorError
 
 from ..errors import ModelError
 from .architecture import Architecture
-from .catalogue import catalogued, describe
-from .model import Model
+from .catalogue import catalogued, describe, refuse
+from .model import Model, require_attention
 
 __all__ = ["open_model", "read_config"]
 
@@ -56,14 +56,18 @@ def open_model(
         raise ModelError(
             f"{type(network).__name__} is an encoder–decoder model.", "Give a decoder-only language model."
         )
+    refuse(network)
     if network.get_output_embeddings() is None:
         raise ModelError(
             f"{type(network).__name__} has no unembedding.", "Give a model that predicts tokens."
         )
+    if architecture is None:
+        architecture = describe(network.config.get_text_config())
+    require_attention(network, architecture)
     return Model(
         network=network,
         tokenizer=tokenizer,
-        architecture=describe(network.config.get_text_config()) if architecture is None else architecture,
+        architecture=architecture,
         name=name,
         special_ids=_special_ids(tokenizer),
     )

@@ -5,14 +5,16 @@ one that fits anywhere.
 """
 
 import copy
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 import transformers
+import transformers.modeling_utils
 
 from ..errors import ModelError
 
-__all__ = ["make_small", "randomise", "shrink"]
+__all__ = ["make_small", "randomise", "shrink", "uninitialised"]
 
 _BLOCKS = 3
 _SMALLER = {
@@ -46,7 +48,8 @@ def make_small(config: Any, seed: int = 0) -> Any:
     """Make a small network of a config's kind, all its parameters random."""
     small = shrink(config)
     try:
-        network = transformers.AutoModelForCausalLM.from_config(small)
+        with uninitialised():
+            network = transformers.AutoModelForCausalLM.from_config(small)
     except Exception as error:  # modelling files refuse sizes in many ways
         raise ModelError(
             f"No small {config.model_type} could be made from this config: {error}",
@@ -79,7 +82,7 @@ def _shrink_heads(text: Any) -> None:
         if isinstance(shared, int):
             setattr(text, name, max(1, _HEADS * shared // heads))
     for name in ("rotary_dim", "head_dim"):
-        if isinstance(getattr(text, name, None), int):
+        if isinstance(vars(text).get(name), int):  # Falcon computes the width of its heads
             setattr(text, name, min(getattr(text, name), _HEAD_DIM))
     text.num_attention_heads = _HEADS
     text.hidden_size = _HEADS * _HEAD_DIM + (0 if heads * dim == width else _HEAD_DIM)
@@ -98,12 +101,21 @@ def _shrink_blocks(text: Any) -> None:
     text.num_hidden_layers = blocks
 
 
+def uninitialised() -> AbstractContextManager[None]:
+    """Give a context in which parameters are not initialised, as transformers 4 fails to do for StableLM."""
+    none: AbstractContextManager[None] = getattr(
+        transformers.modeling_utils, "no_init_weights", nullcontext
+    )()
+    return none
+
+
 @torch.no_grad()
 def randomise(network: Any, seed: int = 0) -> Any:
     """Set every parameter at random: matrices by their width, biases and norms around 0 and 1.
 
     Fresh models have zero biases and unit norms, which hides what a description lacks.
     """
+    network.tie_weights()
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in network.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)

@@ -6,6 +6,9 @@ it was called with. Weights are then computed with the modelling file's own eage
 that are needed. They are never taken on trust: what they give with the values is compared with what the
 model's attention gave (reduction.py, and the replay of the ledger).
 
+Modelling files that do not take part in this are left as they are; their calls of torch's attention function
+are seen instead (direct.py), or the weights that they return.
+
 The mask must be registered beside the function: for an attention it has no mask for, transformers passes
 none, the model silently attends to the future, and every sum still adds up.
 """
@@ -13,7 +16,7 @@ none, the model silently attends to the future, and every sum still adds up.
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,12 +30,14 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from ..errors import ModelError
-from ..models.model import Model
+from ..models.architecture import Attention
+from ..models.model import Model, module_at
+from .direct import SeeDirectCalls, attend_plainly
 from .types import Places
 
-__all__ = ["RUNNING", "AttentionCall", "ReturnedWeights", "Weigher", "watch_attention"]
+__all__ = ["RUNNING", "AttentionCall", "find_eager", "watch_attention"]
 
+_Function = Callable[..., tuple[Tensor, Tensor | None]]
 _PREFIX = "whyword_"
 _MASKS = {"sdpa": sdpa_mask, "eager": eager_mask}
 # What weights give with the values is known already, so none need be multiplied; but transformers 4 reads the
@@ -45,14 +50,17 @@ _watcher: ContextVar[Callable[["AttentionCall"], None] | None] = ContextVar("_wa
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """One call of the attention function, seen through transformers' seam."""
+    """One call of an attention function."""
 
-    module: nn.Module
+    module: nn.Module | None
+    """The attention module; None where torch's function was called without saying for which."""
     query: Float[Tensor, "example head position key_dim"]
     key: Float[Tensor, "example value_head source key_dim"]
     value: Float[Tensor, "example value_head source dim"]
     mask: Tensor | None
     options: dict[str, Any]
+    attend: _Function
+    """Eager attention: gives the weights, second."""
 
     def weigh(self, rows: slice, sources: int) -> Float[Tensor, "example head row source"]:
         """Compute the weights of some rows over the first sources."""
@@ -76,8 +84,8 @@ class AttentionCall:
         mask: Float[Tensor, "_example _head row source"] | None,
         sources: int,
     ) -> Float[Tensor, "example head row source"]:
-        """Compute weights by the modelling file's eager function."""
-        _, weights = _eager_function(self.module)(
+        """Compute weights by the eager function."""
+        _, weights = self.attend(
             self.module,
             query.to(self._dtype),
             self.key[:, :, :sources].to(self._dtype),
@@ -130,32 +138,31 @@ def _add(
     return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
 
 
-@dataclass(frozen=True)
-class ReturnedWeights:
-    """Weights that the attention module returned, for families outside the seam."""
-
-    value: Float[Tensor, "example value_head source dim"]
-    weights: Float[Tensor, "example head position source"]
-
-    def weigh(self, rows: slice, sources: int) -> Float[Tensor, "example head row source"]:
-        """Pick the weights of some rows over the first sources."""
-        return self.weights[:, :, rows, :sources]
-
-    def weigh_places(self, places: Places) -> Float[Tensor, "example head each source"]:
-        """Pick the weights of the explained positions."""
-        return places.pick(self.weights.transpose(1, 2)).transpose(1, 2)
-
-
-Weigher = AttentionCall | ReturnedWeights
-"""Something that gives attention weights (`weigh`, `weigh_places`), and the values they weigh (`value`)."""
-
-
-@contextmanager
-def watch_attention(model: Model, watcher: Callable[[AttentionCall], None]) -> Iterator[None]:
+def watch_attention(model: Model, watcher: Callable[[AttentionCall], None]) -> AbstractContextManager[Any]:
     """Tell `watcher` of every attention call that the model makes; restore its attention afterwards.
 
     One run at a time: the attention implementation is a setting of the config, which models may share.
     """
+    paths = [each.module for each in model.architecture.decoder.sublayers if isinstance(each, Attention)]
+    if all(find_eager(module_at(model.blocks[0], path)) is not None for path in paths):
+        return _watch_interface(model, watcher)
+    return _watch_torch(watcher)
+
+
+@contextmanager
+def _watch_torch(watcher: Callable[[AttentionCall], None]) -> Iterator[None]:
+    """Watch calls of torch's attention function."""
+
+    def see(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]) -> None:
+        watcher(AttentionCall(None, query, key, value, mask, options, attend_plainly))
+
+    with RUNNING, SeeDirectCalls(see):
+        yield
+
+
+@contextmanager
+def _watch_interface(model: Model, watcher: Callable[[AttentionCall], None]) -> Iterator[None]:
+    """Watch calls through transformers' interface."""
     with RUNNING:
         configs = _configs(model.network.config)
         own = [config._attn_implementation for config in configs]
@@ -179,16 +186,7 @@ def _watched(name: str | None) -> str:
     return _PREFIX + own
 
 
-def _attend_sdpa(module: nn.Module, *inputs: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
-    return _attend(ALL_ATTENTION_FUNCTIONS["sdpa"], module, *inputs, **options)
-
-
-def _attend_eager(module: nn.Module, *inputs: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
-    return _attend(_eager_function(module), module, *inputs, **options)
-
-
-def _attend(
-    function: Callable[..., tuple[Tensor, Tensor | None]],
+def _attend_sdpa(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -196,23 +194,43 @@ def _attend(
     attention_mask: Tensor | None,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Run the model's own attention function, and tell the watcher what it was called with."""
-    watcher = _watcher.get()
-    if watcher is not None:
-        watcher(AttentionCall(module, query, key, value, attention_mask, options))
+    """Attend as torch does, which caps no scores, though transformers 4 may ask it to (Gemma 2)."""
+    known = {name: option for name, option in options.items() if name != "softcap"}
+    _tell(module, query, key, value, attention_mask, known)
+    function = cast(_Function, ALL_ATTENTION_FUNCTIONS["sdpa"])
     return function(module, query, key, value, attention_mask, **options)
 
 
-def _eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor | None]]:
-    """Find the eager attention function of the modelling file that a module comes from."""
+def _attend_eager(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Attend as the modelling file does."""
+    _tell(module, query, key, value, attention_mask, options)
+    function = cast(_Function, find_eager(module))
+    return function(module, query, key, value, attention_mask, **options)
+
+
+def _tell(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
+) -> None:
+    """Tell the watcher of a call."""
+    watcher, eager = _watcher.get(), find_eager(module)
+    if watcher is not None and eager is not None:
+        watcher(AttentionCall(module, query, key, value, mask, options, eager))
+
+
+def find_eager(module: nn.Module) -> _Function | None:
+    """Find the eager attention function of a module's modelling file; None: it is outside the interface."""
     for parent in type(module).__mro__:
         function = getattr(sys.modules[parent.__module__], "eager_attention_forward", None)
         if function is not None:
-            return cast(Callable[..., tuple[Tensor, Tensor | None]], function)
-    raise ModelError(
-        f"{type(module).__module__} has no eager attention function for {type(module).__name__}.",
-        "Describe where its values are with Attention(value=ValueLayout(...)).",
-    )
+            return cast(_Function, function)
+    return None
 
 
 def _configs(config: Any) -> list[Any]:

@@ -11,18 +11,20 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..contributions import Contributions
 from ..errors import ModelError, ProofError
-from ..models.architecture import Attention, Stack, ValueLayout
+from ..models.architecture import Attention, Stack
 from ..models.model import Model, module_at
 from ..progress import report
-from .attention import RUNNING, AttentionCall, ReturnedWeights, Weigher, watch_attention
+from ..proof import require_close, tolerance_of
+from .attention import RUNNING, AttentionCall, find_eager, watch_attention
+from .direct import ReturnedWeights, cut_values, find_weights
+from .finite import require_finite, require_finite_weights
 from .precision import keep_precision
-from .reduction import Reduction
+from .reduction import Reduction, Weigher
 from .store import Store
 from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
 
@@ -39,18 +41,36 @@ def record(model: Model, prompts: Sequence[Sequence[int]], places: Places, plan:
         for handle in recorder.hooks():
             stack.callback(handle.remove)
         try:
-            logits = run(model, prompts)[0]
+            logits = run(model, prompts)[0].to(model.compute_dtype)
         except ProofError:
-            _require_finite_weights(model)
+            require_finite_weights(model)
             raise
     trace = Trace(
         places=places,
         decoder=recorder.trace_stack(),
         unembedded=recorder.unembedded,
-        logits=logits.to(model.compute_dtype),
+        logits=logits,
+        uncapped=logits if model.logit_cap is None else _uncap(model, recorder.unbounded, logits),
     )
-    _require_finite(model, trace)
+    require_finite(model, trace)
     return trace
+
+
+def _uncap(
+    model: Model, unbounded: Float[Tensor, "position vocab"], logits: Float[Tensor, "position vocab"]
+) -> Float[Tensor, "position vocab"]:
+    """Give the logits before they were capped, after proving that capping them gives the model's own."""
+    cap = cast(float, model.logit_cap)
+    uncapped = unbounded.to(logits) * model.logit_multiplier
+    require_close(
+        "capped output of the unembedding",
+        "logits",
+        found=cap * torch.tanh(uncapped / cap),
+        expected=logits,
+        scale=logits.abs().amax(),
+        tolerance=tolerance_of(model.dtype),
+    )
+    return uncapped
 
 
 @torch.no_grad()
@@ -103,6 +123,8 @@ class _Recorder:
     """Gathers a trace from hooks; lives for one run."""
 
     unembedded: Tensor
+    unbounded: Tensor
+    """What the unembedding gave, of a model that caps its logits."""
 
     def __init__(self, model: Model, places: Places, plan: Plan) -> None:
         self.model = model
@@ -114,7 +136,7 @@ class _Recorder:
         self.store = Store(len(model.blocks), model.compute_dtype)
         self.streams: dict[int, Tensor] = {}
         """Whole streams as they entered, until their block is reduced."""
-        self.calls: dict[nn.Module, AttentionCall] = {}
+        self.calls: dict[nn.Module | None, AttentionCall] = {}
         self.values: dict[nn.Module, Tensor] = {}
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
         self.thread = threading.get_ident()
@@ -131,8 +153,9 @@ class _Recorder:
                 output = module_at(block, sublayer.output)
                 if isinstance(sublayer, Attention):
                     module = module_at(block, sublayer.module)
-                    if sublayer.value is not None:
+                    if sublayer.value is not None and find_eager(module) is None:
                         projection = module_at(module, sublayer.value.projection)
+                        yield module.register_forward_pre_hook(own(self._ask_for_weights), with_kwargs=True)
                         yield projection.register_forward_hook(own(self._keep_value(module)))
                     yield output.register_forward_hook(own(self._keep_projection(module)))
                     yield module.register_forward_hook(own(self._reduce_attention(index, order, sublayer)))
@@ -140,6 +163,8 @@ class _Recorder:
                     yield output.register_forward_hook(own(self._keep_mlp(index, order)))
             yield block.register_forward_hook(own(self._leave(index)))
         yield self.model.unembedding.register_forward_pre_hook(own(self._unembed))
+        if self.model.logit_cap is not None:
+            yield self.model.unembedding.register_forward_hook(own(self._keep_unbounded))
 
     def trace_stack(self) -> StackTrace:
         """Give what was gathered, after the run."""
@@ -183,6 +208,14 @@ class _Recorder:
 
         return enter
 
+    def _ask_for_weights(
+        self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Let eager attention return its weights where it does so only when it is asked."""
+        if "output_attentions" in kwargs and self.model.config._attn_implementation == "eager":
+            kwargs = {**kwargs, "output_attentions": True}
+        return args, kwargs
+
     def _keep_value(self, module: nn.Module) -> Callable[..., None]:
         def keep(_module: nn.Module, _args: Any, output: Tensor) -> None:
             self.values[module] = output
@@ -197,8 +230,8 @@ class _Recorder:
 
     def _reduce_attention(self, index: int, order: int, sublayer: Attention) -> Callable[..., None]:
         def reduce(module: nn.Module, _args: Any, returned: Any) -> None:
-            context, output = self.projections.pop(module)
             weigher = self._weigher(module, sublayer, returned, index)
+            context, output = self.projections.pop(module)
             reduction = Reduction(self.model, index, sublayer, weigher, context, output)
             if index < self.plan.mixed_blocks:
                 weights, contributions = reduction.mix(self.places, self.streams[index], self.plan.chunk)
@@ -214,17 +247,21 @@ class _Recorder:
         return reduce
 
     def _weigher(self, module: nn.Module, sublayer: Attention, returned: Any, index: int) -> Weigher:
-        if sublayer.value is not None:
-            heads = self.model.config.num_attention_heads
-            weights = returned[1].to(self.model.compute_dtype)
-            return ReturnedWeights(_value_in(self.values.pop(module), sublayer.value, heads), weights)
-        if module not in self.calls:
+        """Find out how attention was computed: through the interface, by torch, or in the module itself."""
+        seen = module if module in self.calls else None
+        projected = self.values.pop(module, None)
+        if seen in self.calls:
+            return self.calls.pop(seen)
+        weights = find_weights(returned)
+        if sublayer.value is None or projected is None or weights is None:
             raise ModelError(
                 f"The attention of block {index + 1} ({type(module).__name__}) does not go through "
                 "transformers' attention interface.",
                 "Describe where its values are with Attention(value=ValueLayout(...)).",
             )
-        return self.calls.pop(module)
+        dim = self.projections[module][0].shape[-1] // weights.shape[1]
+        value = cut_values(self.model, projected, sublayer.value, dim)
+        return ReturnedWeights(value, weights.to(self.model.compute_dtype))
 
     def _keep_mlp(self, index: int, order: int) -> Callable[..., None]:
         def keep(_module: nn.Module, _args: Any, output: Any) -> None:
@@ -248,6 +285,9 @@ class _Recorder:
         self.unembedded = rows.to(self.model.compute_dtype)
         return (rows[None], *args[1:])
 
+    def _keep_unbounded(self, _module: nn.Module, _args: Any, output: Tensor) -> None:
+        self.unbounded = output[0]
+
     def _keep_rows(self, name: str, index: int, stream: Float[Tensor, "example stream model"]) -> None:
         """Keep the explained positions of a stream."""
         self.store.keep(name, index, self.places.pick(stream).flatten(0, 1), self.device)
@@ -255,40 +295,3 @@ class _Recorder:
     def _by_example(self, tensor: Tensor) -> Float[Tensor, "example stream model"]:
         """Restore the example axis where a model has flattened it into the positions."""
         return tensor.reshape(self.examples, -1, tensor.shape[-1])
-
-
-def _value_in(
-    projected: Float[Tensor, "example source fused"], layout: ValueLayout, heads: int
-) -> Float[Tensor, "example value_head source dim"]:
-    """Cut the value vectors out of a projection's output."""
-    parts = rearrange(
-        projected,
-        f"example source {layout.pattern} -> part example head source dim",
-        head=heads,
-        part=layout.parts,
-    )
-    return parts[layout.part]
-
-
-def _require_finite(model: Model, trace: Trace) -> None:
-    """Refuse a run with NaN or inf in it, and say where it first appeared."""
-    if trace.logits.sum().isfinite():  # all are, if their sum is: four times as fast as to look at each
-        return
-    if trace.logits.isfinite().all() and trace.unembedded.isfinite().all():
-        return
-    _require_finite_weights(model)
-    streams = enumerate(trace.decoder.stream_out)
-    bad = next((f"block {index + 1}" for index, stream in streams if not stream.isfinite().all()), None)
-    raise ModelError(
-        f"{model.name} ({model.dtype}) gave NaN or inf for this prompt, first in {bad or 'the unembedding'}.",
-        "Load it with dtype='float32': activations of some models overflow in half precision.",
-    )
-
-
-def _require_finite_weights(model: Model) -> None:
-    for name, parameter in model.network.named_parameters():
-        if not parameter.isfinite().all():
-            raise ModelError(
-                f"The weights of {model.name} are not finite: {name} holds NaN or inf.",
-                "Load a checkpoint without NaN or inf; nothing can be explained with this one.",
-            )

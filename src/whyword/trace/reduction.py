@@ -13,10 +13,14 @@ from ..models.architecture import Attention
 from ..models.model import Model, module_at, output_weight
 from ..norm import freeze
 from ..proof import require_close, tolerance_of
-from .attention import Weigher
+from .attention import AttentionCall
+from .direct import ReturnedWeights
 from .types import Places
 
-__all__ = ["Reduction"]
+__all__ = ["Reduction", "Weigher"]
+
+Weigher = AttentionCall | ReturnedWeights
+"""Something that gives attention weights (`weigh`, `weigh_places`), and the values they weigh (`value`)."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Reduction:
     ) -> tuple[Float[Tensor, "position head source"], Contributions]:
         """Give the attention weights of the explained positions, and C of all, so many rows at once.
 
-        Norms after the sub-layer are frozen and applied to the parts.
+        Norms and a multiplier after the sub-layer are applied to the parts, norms frozen.
         """
         dtype, norm = self.model.compute_dtype, self.model.architecture.decoder.norm
         block = self.model.blocks[self.index]
@@ -51,6 +55,8 @@ class Reduction:
         if self.sublayer.norm_after is not None:
             frozen = freeze(module_at(block, self.sublayer.norm_after), norm, output)
             scale, projected, output = frozen.scale, frozen.map_rows(projected), frozen.apply(output)
+        if (multiplier := self.model.multiplier_of(self.sublayer)) != 1:
+            projected, output = projected.mul_(multiplier), output * multiplier
         whole = residual + output
         if self.sublayer.norm_sum is not None:
             frozen = freeze(module_at(block, self.sublayer.norm_sum), norm, whole)

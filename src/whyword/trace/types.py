@@ -117,5 +117,7 @@ class Trace:
     unembedded: Float[Tensor, "position model"]
     """What entered the unembedding: after the final norm and projection."""
     logits: Float[Tensor, "position vocab"]
-    """The model's own logits."""
+    """The model's own logits: what it chooses by."""
+    uncapped: Float[Tensor, "position vocab"]
+    """The logits before they are capped, which are what is explained; where nothing caps them, `logits`."""
     encoder: StackTrace | None = None
