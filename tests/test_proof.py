@@ -1,6 +1,7 @@
 """The proof can fail: each part of a model is broken on purpose, and caught with the right message."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,12 +119,45 @@ def test_logits_that_are_changed_after_the_unembedding(monkeypatch: pytest.Monke
     assert "allowed 1e-06" in caught.value.wrong
 
 
-def test_an_unknown_type_that_fits_the_general_description(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_type_that_fits_the_general_description(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     without = {name: entry for name, entry in CATALOGUE.items() if name != "qwen2"}
     monkeypatch.setattr("whyword.models.catalogue.CATALOGUE", without)
     model = whyword.load(build("qwen2", torch.float64))
     assert model.architecture is GENERAL
+    assert caplog.messages == [
+        "The model type 'qwen2' has no entry: the general description was used, and proven."
+    ]
     assert whyword.explain(model, prompt_of(9), target=5).ledger.error <= 1e-9
+
+
+ENTRY = """
+from dataclasses import replace
+from whyword.models.catalogue import CATALOGUE, GENERAL
+described = replace(GENERAL, name="from a package")
+wrong = "no description"
+"""
+
+
+def test_packages_add_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a real entry point of a real distribution."""
+    (tmp_path / "our_models.py").write_text(ENTRY)
+    folder = tmp_path / "our_models-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: our-models\nVersion: 1.0\n")
+    points = "[whyword.architectures]\nqwen2 = our_models:described\ngpt2 = our_models:wrong\n"
+    (folder / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(tmp_path)
+    network = build("qwen2", torch.float64)
+    assert whyword.load(network).architecture.name == "llama"  # our own entry goes first
+    without = {name: entry for name, entry in CATALOGUE.items() if name not in ("qwen2", "gpt2")}
+    monkeypatch.setattr("whyword.models.catalogue.CATALOGUE", without)
+    model = whyword.load(network)
+    assert model.architecture.name == "from a package"
+    assert whyword.explain(model, prompt_of(9), target=5).ledger.error <= 1e-9
+    with pytest.raises(whyword.ModelError, match="is 'no description'"):
+        whyword.load(build("gpt2", torch.float64))
 
 
 def test_an_unknown_type_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import torch
 from .errors import ModelError, ProofError
 from .kernel import implementation
 from .loading import find_source, probe, prove
-from .models.catalogue import CATALOGUE, GENERAL
+from .models.catalogue import CATALOGUE, GENERAL, find_entries
 from .models.model import Model
 from .models.open import open_model, read_config
 from .models.shrink import make_small
@@ -137,11 +137,12 @@ def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence
 
 
 def _say_why(model: Model) -> str:
-    entries = CATALOGUE.get(model.config.model_type)
+    entries = find_entries(model.config.model_type)
     if model.architecture is GENERAL:
         return "its model type has no entry: the general description is tried"
     if entries is None or model.architecture not in entries:
         return "it was given"
     expected = [f"{name}={value}" for name, value in model.architecture.expects.items()]
     agrees = f", and its config agrees with {', '.join(expected)}" if expected else ""
-    return f"its model type has an entry{agrees}"
+    whose = "an entry" if model.config.model_type in CATALOGUE else "an entry that a package adds"
+    return f"its model type has {whose}{agrees}"

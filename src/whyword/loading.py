@@ -1,5 +1,6 @@
 """Load a model and prove once that it can be explained."""
 
+import logging
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from .trace.recorder import record, run
 
 __all__ = ["find_source", "load", "probe", "prove"]
 
+_logger = logging.getLogger("whyword")
 _PROBE = 12
 """Tokens of the prompt that a model is proven on."""
 
@@ -60,6 +62,11 @@ def load(
             f"not fit it: {error.wrong}",
             f"Catalogued: {catalogued()}. For others pass whyword.load(..., architecture=...).",
         ) from error
+    if model.architecture is GENERAL:
+        _logger.warning(
+            f"The model type {model.config.model_type!r} has no entry: "
+            "the general description was used, and proven."
+        )
     return model
 
 
