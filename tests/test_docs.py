@@ -107,6 +107,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword explain",
         "## whyword predict",
         "## whyword models",
+        "## whyword doctor",
     ]
 
 

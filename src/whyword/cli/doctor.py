@@ -116,12 +116,12 @@ def _print_families(found: "list[Diagnosis]") -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("family", "network", "described as", "error", ""):
+    for heading in ("family", "model type", "described as", "error", ""):
         table.add_column(heading, no_wrap=True)
     for each in found:
         state = Text("proven", style="green") if each.proven else Text(each.failure or "", style="bold red")
         error = f"{each.largest:.0e}" if each.errors else ""
-        table.add_row(each.model, each.network, each.description, error, state)
+        table.add_row(each.model, each.model_type, each.description, error, state)
     console = Console(highlight=False)
     console.print(table)
     proven = sum(each.proven for each in found)
