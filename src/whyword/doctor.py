@@ -137,12 +137,12 @@ def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence
 
 
 def _say_why(model: Model) -> str:
-    entries = find_entries(model.config.model_type)
+    entries, ours = find_entries(model.config.model_type), CATALOGUE.get(model.config.model_type)
     if model.architecture is GENERAL:
         return "its model type has no entry: the general description is tried"
     if entries is None or model.architecture not in entries:
         return "it was given"
     expected = [f"{name}={value}" for name, value in model.architecture.expects.items()]
     agrees = f", and its config agrees with {', '.join(expected)}" if expected else ""
-    whose = "an entry" if model.config.model_type in CATALOGUE else "an entry that a package adds"
+    whose = "an entry" if ours is not None else "an entry that a package adds"
     return f"its model type has {whose}{agrees}"

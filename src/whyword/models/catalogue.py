@@ -6,13 +6,13 @@ without an entry is tried with the most common description, and the proof decide
 
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import entry_points
 from typing import Any
 
 from ..errors import ModelError
+from .additions import find_added
 from .architecture import Architecture, Attention, Mlp, Norm, Stack, ValueLayout
 
-__all__ = ["CATALOGUE", "ENTRY_POINTS", "GENERAL", "catalogued", "describe", "find_entries", "refuse"]
+__all__ = ["CATALOGUE", "GENERAL", "catalogued", "describe", "find_entries", "refuse"]
 
 _LAYER_NORM = Norm(centred=True)
 _RMS_NORM = Norm(centred=False, epsilon="variance_epsilon")
@@ -240,9 +240,6 @@ CATALOGUE: Mapping[str, tuple[Architecture, ...]] = {
 
 GENERAL = replace(_LLAMA, name="general")
 
-ENTRY_POINTS = "whyword.architectures"
-"""The group of entry points by which packages add descriptions: a model type = where its Architecture is."""
-
 
 _DIFFUSION = frozenset({"diffusion_gemma", "Dream", "llada"})
 _WITHOUT_ATTENTION = frozenset({"falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"})
@@ -255,18 +252,7 @@ def catalogued() -> str:
 
 def find_entries(model_type: str) -> tuple[Architecture, ...] | None:
     """Find the descriptions of a model type: ours, or those that an installed package adds for it."""
-    if model_type in CATALOGUE:
-        return CATALOGUE[model_type]
-    for point in entry_points(group=ENTRY_POINTS, name=model_type):
-        found = point.load()
-        entries = found if isinstance(found, tuple) else (found,)
-        if not entries or not all(isinstance(entry, Architecture) for entry in entries):
-            raise ModelError(
-                f"The entry point {point.name} = {point.value} of {ENTRY_POINTS} is {found!r}.",
-                "Let it name an Architecture, or a tuple of them.",
-            )
-        return entries
-    return None
+    return CATALOGUE.get(model_type) or find_added(model_type)
 
 
 def describe(config: Any) -> Architecture:
