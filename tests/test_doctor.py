@@ -129,3 +129,11 @@ def test_the_default_model_by_name() -> None:
     model = open_to_diagnose(None, random=True)
     assert model.name == "smollm2-135m-instruct"
     assert len(model.blocks) == 3
+
+
+@pytest.mark.parametrize("which", [["--random"], ["--all"]])
+def test_an_unknown_type_of_numbers_is_refused_in_two_lines(folder: Path, which: list[str]) -> None:
+    model = [] if which == ["--all"] else [str(folder)]
+    result = RUNNER.invoke(application, ["doctor", *model, *which, "--dtype", "int7"])
+    assert result.exit_code == 2
+    assert "dtype is 'int7'." in result.stderr

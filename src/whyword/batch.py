@@ -19,11 +19,20 @@ from .explanation import Explanation
 from .ledger import Target
 from .memory import Request, TooLargeError, estimate, free_memory
 from .models.model import Model
-from .pipeline import Word, ask, explain_trace, find_method, mixed_blocks, record_contexts, require_model
+from .pipeline import (
+    Word,
+    ask,
+    explain_trace,
+    find_method,
+    last_places,
+    mixed_blocks,
+    record_contexts,
+    require_model,
+)
 from .progress import report
 from .prompt import Prompt
 from .tokens import Tokens
-from .trace import Places, Plan
+from .trace import Plan
 
 __all__ = ["explain_batch"]
 
@@ -76,9 +85,10 @@ class _Asked:
     context: Tokens
     question: Question
 
-    def refuse(self, error: InputError) -> InputError:
-        """Say which prompt an error is about."""
-        return InputError(f"Prompt {self.number + 1}: {error.wrong}", error.remedy)
+
+def _refuse(number: int, error: InputError) -> InputError:
+    """Say which prompt an error is about."""
+    return InputError(f"Prompt {number + 1}: {error.wrong}", error.remedy)
 
 
 def _explain_all(
@@ -114,7 +124,7 @@ def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> 
         try:
             context, question = ask(model, prompt, *words)
         except InputError as error:
-            yield InputError(f"Prompt {number + 1}: {error.wrong}", error.remedy)
+            yield _refuse(number, error)
             return
         yield _Asked(number, context, question)
     for name, column in columns.items():
@@ -186,15 +196,14 @@ def _explain_together(
 ) -> list[tuple[int, Explanation | InputError]]:
     """Explain the prompts of a batch from one recorded run."""
     contexts = [each.context for each in batch]
-    places = Places(tuple(range(len(context) - 1, len(context)) for context in contexts))
-    trace = record_contexts(model, contexts, places, method, None)
+    trace = record_contexts(model, contexts, last_places(contexts), method, None)
     targets: list[Target] = []
     refused: dict[int, InputError] = {}
     for each, logits in zip(batch, trace.logits, strict=True):
         try:
             targets.append(choose(each.question, logits))
         except InputError as error:
-            refused[each.number] = each.refuse(error)
+            refused[each.number] = _refuse(each.number, error)
             targets.append(Target(int(logits.argmax())))
     forced = [len(each.question.forced) for each in batch]
     explained = explain_trace(model, contexts, trace, targets, method, forced)

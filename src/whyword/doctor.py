@@ -2,17 +2,14 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
-
-import torch
 
 from .errors import ModelError, ProofError
 from .kernel import implementation
 from .loading import find_source, probe, prove
 from .models.catalogue import CATALOGUE, GENERAL, find_entries
 from .models.model import Model
-from .models.open import open_model, read_config
+from .models.open import name_source, open_model, read_config, read_dtype
 from .models.shrink import make_small
 from .models.tiny import FAMILIES, build
 from .progress import report
@@ -91,14 +88,14 @@ def open_to_diagnose(
     found = find_source(source)
     if not random:
         return open_model(found, dtype=dtype, allow=allow)
-    network = make_small(read_config(found, allow)).to(getattr(torch, dtype or "float32"))
-    return replace(open_model(network), name=Path(found).name if Path(found).exists() else str(source))
+    network = make_small(read_config(found, allow)).to(read_dtype(dtype or "float32"))
+    return replace(open_model(network), name=name_source(found))
 
 
 def diagnose_families(dtype: str = "float64") -> Iterator[Diagnosis]:
     """Diagnose a small model of every catalogued family."""
     for done, name in enumerate(FAMILIES):
-        model = replace(open_model(build(name, getattr(torch, dtype))), name=name)
+        model = replace(open_model(build(name, read_dtype(dtype))), name=name)
         yield diagnose(model, "random, small")
         report("families", done + 1, len(FAMILIES))
 

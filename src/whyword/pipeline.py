@@ -42,7 +42,7 @@ def explain(
     """
     find_method(method)
     context, question = ask(require_model(model), prompt, target, foil)
-    trace = record_contexts(model, [context], _last(context), method, max_memory)
+    trace = record_contexts(model, [context], last_places([context]), method, max_memory)
     targets = [choose(question, trace.logits[0])]
     (explanation,) = explain_trace(model, [context], trace, targets, method, [len(question.forced)])
     return explanation
@@ -84,7 +84,7 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...
     if top < 1:
         raise InputError(f"top is {top}.", "Ask for at least one token.")
     tokens = read_prompt(require_model(model), prompt)
-    trace = record(model, [tokens.ids], _last(tokens))
+    trace = record(model, [tokens.ids], last_places([tokens]))
     logits, probabilities = trace.logits[0], trace.logits[0].softmax(-1)
     return tuple(
         Choice(id_, token_text(model, id_, tokens), float(trace.uncapped[0, id_]), float(probabilities[id_]))
@@ -95,7 +95,7 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...
 def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
     """Give each position's stream as a mix of input tokens, after every block (heuristic)."""
     tokens = read_prompt(require_model(model), prompt)
-    trace = record(model, [tokens.ids], _last(tokens), Plan(len(model.blocks)))
+    trace = record(model, [tokens.ids], last_places([tokens]), Plan(len(model.blocks)))
     settle(model, trace, [Target(int(trace.logits[0].argmax()))])  # nothing is shown that is not proven
     return mix(trace).float()
 
@@ -117,8 +117,9 @@ def require_model(model: object) -> Model:
     return model
 
 
-def _last(tokens: Tokens) -> Places:
-    return Places((range(len(tokens) - 1, len(tokens)),))
+def last_places(contexts: Sequence[Tokens]) -> Places:
+    """Give the last position of every context."""
+    return Places(tuple(range(len(context) - 1, len(context)) for context in contexts))
 
 
 def ask(

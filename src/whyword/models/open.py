@@ -12,7 +12,7 @@ from .architecture import Architecture
 from .catalogue import catalogued, describe, refuse
 from .model import Model, require_attention
 
-__all__ = ["open_model", "read_config"]
+__all__ = ["name_source", "open_model", "read_config", "read_dtype"]
 
 ALLOWABLE = ("pickle", "remote-code")
 _TOKENIZER_FILES = (
@@ -40,11 +40,11 @@ def open_model(
     if isinstance(source, str | Path):
         network, found = _open_path(str(source), dtype, allowed)
         tokenizer = found if tokenizer is None else tokenizer
-        name = Path(source).name if Path(source).exists() else str(source)
+        name = name_source(source)
     else:
         network = _require_network(source)
         name = str(getattr(network.config, "_name_or_path", "") or type(network).__name__)
-        if (dtype is not None and network.dtype != _dtype(dtype)) or device is not None:
+        if (dtype is not None and network.dtype != read_dtype(dtype)) or device is not None:
             raise ModelError(
                 f"dtype is {dtype} and device {device}, but the model in memory is {network.dtype} on "
                 f"{network.device}.",
@@ -95,6 +95,11 @@ def _open_path(
     return network, _load_tokenizer(source, allowed, options)
 
 
+def name_source(source: str | Path) -> str:
+    """Name a model by its folder or file, or as the hub does."""
+    return Path(source).name if Path(source).exists() else str(source)
+
+
 def read_config(source: str | Path, allow: str | Collection[str] = ()) -> Any:
     """Read the config of a model, without its weights."""
     from transformers import AutoConfig
@@ -123,7 +128,7 @@ def _load_network(
             _refuse_pickle(source)
         network, info = AutoModelForCausalLM.from_pretrained(
             source,
-            dtype="auto" if dtype is None else _dtype(dtype),
+            dtype="auto" if dtype is None else read_dtype(dtype),
             trust_remote_code="remote-code" in allowed,
             use_safetensors=None if "pickle" in allowed or "gguf_file" in options else True,
             output_loading_info=True,
@@ -265,7 +270,8 @@ def _allowed(allow: str | Collection[str]) -> frozenset[str]:
     return allowed
 
 
-def _dtype(dtype: str | torch.dtype) -> torch.dtype:
+def read_dtype(dtype: str | torch.dtype) -> torch.dtype:
+    """Read the name of a type that weights can be in."""
     found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if found not in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
         raise ModelError(f"dtype is {dtype!r}.", "Types: float64, float32, float16, bfloat16.")

@@ -186,22 +186,19 @@ def _watched(name: str | None) -> str:
     return _PREFIX + own
 
 
-def _attend_sdpa(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **options: Any,
-) -> tuple[Tensor, Tensor | None]:
+def _attend_sdpa(module: nn.Module, *inputs: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
     """Attend as torch does, which caps no scores, though transformers 4 may ask it to (Gemma 2)."""
-    known = {name: option for name, option in options.items() if name != "softcap"}
-    _tell(module, query, key, value, attention_mask, known)
-    function = cast(_Function, ALL_ATTENTION_FUNCTIONS["sdpa"])
-    return function(module, query, key, value, attention_mask, **options)
+    return _attend(cast(_Function, ALL_ATTENTION_FUNCTIONS["sdpa"]), {"softcap"}, module, *inputs, **options)
 
 
-def _attend_eager(
+def _attend_eager(module: nn.Module, *inputs: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
+    """Attend as the modelling file does."""
+    return _attend(cast(_Function, find_eager(module)), set(), module, *inputs, **options)
+
+
+def _attend(
+    function: _Function,
+    unheeded: set[str],
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -209,19 +206,12 @@ def _attend_eager(
     attention_mask: Tensor | None,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend as the modelling file does."""
-    _tell(module, query, key, value, attention_mask, options)
-    function = cast(_Function, find_eager(module))
-    return function(module, query, key, value, attention_mask, **options)
-
-
-def _tell(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
-) -> None:
-    """Tell the watcher of a call."""
+    """Run the model's own attention function; tell the watcher of the call, without what that ignores."""
     watcher, eager = _watcher.get(), find_eager(module)
     if watcher is not None and eager is not None:
-        watcher(AttentionCall(module, query, key, value, mask, options, eager))
+        heeded = {name: option for name, option in options.items() if name not in unheeded}
+        watcher(AttentionCall(module, query, key, value, attention_mask, heeded, eager))
+    return function(module, query, key, value, attention_mask, **options)
 
 
 def find_eager(module: nn.Module) -> _Function | None:
