@@ -362,14 +362,34 @@ def test_things_of_the_wrong_type() -> None:
     ]
 
 
-def test_an_encoder_decoder_model() -> None:
-    config = transformers.T5Config(num_layers=1, d_model=8, d_kv=4, d_ff=8, num_heads=2, vocab_size=50)
+def test_an_encoder_decoder_model_that_is_not_catalogued() -> None:
+    config = transformers.UMT5Config(num_layers=1, d_model=8, d_kv=4, d_ff=8, num_heads=2, vocab_size=50)
     with refuses(
         whyword.ModelError,
-        r"T5ForConditionalGeneration is an encoder–decoder model\.",
-        r"Give a decoder-only language model\.",
+        r"UMT5ForConditionalGeneration is an encoder–decoder model, its description .* has no encoder\.",
+        r"Catalogued with an encoder: bart, m2m_100, marian, .*",
     ):
-        whyword.load(transformers.T5ForConditionalGeneration(config))
+        whyword.load(transformers.UMT5ForConditionalGeneration(config))
+
+
+def test_a_decoder_without_its_encoder() -> None:
+    config = transformers.BartConfig(decoder_layers=1, d_model=8, decoder_attention_heads=2, vocab_size=50)
+    with refuses(
+        whyword.ModelError,
+        r"BartForCausalLM has no encoder, its description \(bart\) has one\.",
+        r"Load it together with its encoder, or pass whyword\.load\(\.\.\., architecture=\.\.\.\)\.",
+    ):
+        whyword.load(transformers.BartForCausalLM(config))
+
+
+def test_prompts_are_not_for_translators() -> None:
+    model = whyword.load(build("marian", torch.float32))
+    remedy = r"Use whyword\.explain_translation\(model, source\), or `whyword translate`\."
+    wrong = r"MarianMTModel is an encoder–decoder model: a prompt alone says nothing to it\."
+    with refuses(whyword.InputError, wrong, remedy):
+        whyword.explain(model, [5, 6])
+    with refuses(whyword.InputError, wrong, remedy):
+        next(whyword.explain_batch(model, [[5, 6]]))
 
 
 TINY = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2}

@@ -216,8 +216,11 @@ def test_ids_for_a_slow_tokenizer() -> None:
     model = whyword.load(build("gpt2", torch.float32, vocab_size=400), tokenizer=tokenizer)
     e = whyword.explain(model, tokenizer("a bc").input_ids[:-1], target=7)
     assert e.tokens.words() == ["a", "bc"]
-    with pytest.raises(whyword.InputError, match="ByT5Tokenizer gives no character offsets"):
-        whyword.explain(model, "a bc")
+    text = "a bc été"
+    tokens = whyword.tokenize(model, text)
+    assert tokens.words() == ["a", "bc", "été", "</s>"]
+    assert [text[token.start : token.end] for token in tokens] == [*"a", "", *"bc", "", *"éétéé", ""]
+    assert whyword.explain(model, "a bc", target="d").tokens.text == "a bc"
 
 
 def test_a_continuation_in_words(model: whyword.Model) -> None:

@@ -10,14 +10,17 @@ from .lazy import look_up_in
 
 if TYPE_CHECKING:
     from .batch import explain_batch
-    from .explanation import Continuation, Explanation, read
+    from .explanation import Continuation, Explanation
     from .ledger import Ledger
     from .loading import load
     from .models import Model
     from .pipeline import explain, explain_continuation, mixing, predict
     from .progress import show_progress
     from .prompt import tokenize
+    from .reading import read
     from .tokens import Tokens
+    from .translate import explain_translation
+    from .translation import Translation
 
 __version__ = "0.1.0"
 
@@ -30,10 +33,12 @@ __all__ = [
     "ModelError",
     "ProofError",
     "Tokens",
+    "Translation",
     "WhywordError",
     "explain",
     "explain_batch",
     "explain_continuation",
+    "explain_translation",
     "load",
     "mixing",
     "predict",
@@ -50,13 +55,15 @@ __getattr__ = look_up_in(
         "Ledger": "ledger",
         "Model": "models",
         "Tokens": "tokens",
+        "Translation": "translation",
         "explain": "pipeline",
         "explain_batch": "batch",
         "explain_continuation": "pipeline",
+        "explain_translation": "translate",
         "load": "loading",
         "mixing": "pipeline",
         "predict": "pipeline",
-        "read": "explanation",
+        "read": "reading",
         "show_progress": "progress",
         "tokenize": "prompt",
     },

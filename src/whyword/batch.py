@@ -27,7 +27,7 @@ from .pipeline import (
     last_places,
     mixed_blocks,
     record_contexts,
-    require_model,
+    require_decoder,
 )
 from .progress import report
 from .prompt import Prompt
@@ -71,7 +71,7 @@ def explain_batch(
         raise InputError(f"batch_size is {batch_size}.", "Give the number of prompts of a batch, at least 1.")
     if isinstance(prompts, str):
         raise InputError("The prompts are one text.", "Give a list of prompts; for one there is explain.")
-    asked = _read(require_model(model), prompts, targets, foils)
+    asked = _read(require_decoder(model), prompts, targets, foils)
     total = len(prompts) if isinstance(prompts, Sequence) else None
     return _explain_all(model, asked, method, batch_size, total)
 

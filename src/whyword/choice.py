@@ -14,7 +14,7 @@ from .models.model import Model
 from .prompt import continue_prompt, require_tokens
 from .tokens import Tokens
 
-__all__ = ["AUTO", "Question", "choose", "pose"]
+__all__ = ["AUTO", "Question", "choose", "first_difference", "pose"]
 
 AUTO = "auto"
 """The foil that stands for the model's runner-up."""
@@ -48,7 +48,7 @@ def pose(
     if runner_up or not foils:
         return Question((), wanted[0], (), runner_up)
     others = [_ids_of(model, prompt, word) for word in foils]
-    places = {_first_difference(target, wanted, word, ids) for word, ids in zip(foils, others, strict=True)}
+    places = {first_difference(target, wanted, word, ids) for word, ids in zip(foils, others, strict=True)}
     if len(places) > 1:
         raise InputError(
             f"The foils {', '.join(map(repr, foils))} leave {target!r} at different tokens.",
@@ -96,7 +96,7 @@ def _ids_of(model: Model, prompt: Tokens, word: str | int) -> list[int]:
     return ids
 
 
-def _first_difference(target: str | int, wanted: list[int], foil: str | int, other: list[int]) -> int:
+def first_difference(target: str | int, wanted: list[int], foil: str | int, other: list[int]) -> int:
     """Find the first token where two words differ."""
     if wanted == other:
         raise InputError(

@@ -6,9 +6,12 @@
 Nothing of size positions × positions × width is built: parts are made in tiles that stay in the cache, a
 batched matmul each, and reduced to one number per pair at once. Attention weights are asked for in chunks of
 rows, so that heads × positions × positions is never held either.
+
+In an encoder every position sees every other. In cross-attention what was in the stream before is a part like
+the sources, with a column of its own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +21,7 @@ from torch import Tensor
 from .kernel import measure_rest
 from .workspace import Workspace
 
-__all__ = ["ROWS", "Contributions", "contribute"]
+__all__ = ["ROWS", "Contributions", "contribute", "contribute_across", "contribute_both_ways"]
 
 ROWS = 128
 """Rows whose attention weights are held at once, where memory does not ask for fewer."""
@@ -26,7 +29,8 @@ ROWS = 128
 
 @dataclass(frozen=True)
 class Contributions:
-    """C of one block. What no row sees is not kept: rows lie in chunks, each as wide as its last row."""
+    """C of one block. What no row sees is not kept: rows lie in chunks, each as wide as its last row (in an
+    encoder, and in cross-attention, as wide as what is read)."""
 
     chunks: tuple[Float[Tensor, "example _row _source"], ...]
 
@@ -71,6 +75,66 @@ def contribute(
         closeness = distances.neg_().add_(own.abs().sum(-1, keepdim=True)).clamp_(min=0)
         chunks.append(_normalise(closeness.tril_(chunk.start), chunk.start))
     return Contributions(tuple(chunks))
+
+
+def contribute_both_ways(
+    weigh: Callable[[slice], Float[Tensor, "example head row source"]],
+    projected: Float[Tensor, "example head source model"],
+    residual: Float[Tensor, "example source model"],
+    whole: Float[Tensor, "example source model"],
+    rows: int,
+    lengths: Sequence[int],
+    workspace: Workspace,
+) -> Contributions:
+    """Give the contributions C of one self-attention sub-layer of an encoder, whose rows see all sources.
+
+    `lengths`: so many sources of each example are no padding.
+    """
+    chunks = []
+    for chunk in _slices(whole.shape[1], rows):
+        own, weights = whole[:, chunk], weigh(chunk)
+        distances = measure_rest(weights, projected, own, None, None, workspace)
+        # A row's own source is measured anew: what was there before belongs to it.
+        written = torch.einsum(
+            "ehr,ehrm->erm", weights.diagonal(chunk.start, 2, 3).to(own), projected[:, :, chunk]
+        )
+        apart = (own - residual[:, chunk] - written).abs().sum(-1)
+        distances.diagonal(chunk.start, 1, 2).copy_(apart)
+        closeness = distances.neg_().add_(own.abs().sum(-1, keepdim=True)).clamp_(min=0)
+        chunks.append(_normalise(_hide_padding(closeness, lengths), chunk.start))
+    return Contributions(tuple(chunks))
+
+
+def contribute_across(
+    weigh: Callable[[slice], Float[Tensor, "example head row source"]],
+    projected: Float[Tensor, "example head source model"],
+    residual: Float[Tensor, "example position model"],
+    whole: Float[Tensor, "example position model"],
+    rows: int,
+    lengths: Sequence[int],
+    workspace: Workspace,
+) -> Contributions:
+    """Give the contributions C of one cross-attention sub-layer: of all sources, and last of the residual."""
+    chunks = []
+    for chunk in _slices(whole.shape[1], rows):
+        own = whole[:, chunk]
+        distances = measure_rest(weigh(chunk), projected, own, None, None, workspace)
+        size = own.abs().sum(-1, keepdim=True)
+        closeness = _hide_padding(distances.neg_().add_(size).clamp_(min=0), lengths)
+        before = (size - (own - residual[:, chunk]).abs().sum(-1, keepdim=True)).clamp_(min=0)
+        total = closeness.sum(-1, keepdim=True) + before
+        before, total = torch.where(total == 0, 1.0, before), torch.where(total == 0, 1.0, total)
+        chunks.append(torch.cat([closeness, before], dim=2).div_(total))
+    return Contributions(tuple(chunks))
+
+
+def _hide_padding(
+    closeness: Float[Tensor, "example row source"], lengths: Sequence[int]
+) -> Float[Tensor, "example row source"]:
+    """Set what is due to padding to nothing, which rounding leaves next to it."""
+    for own, length in zip(closeness, lengths, strict=True):
+        own[:, length:] = 0
+    return closeness
 
 
 def _normalise(

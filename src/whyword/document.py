@@ -3,13 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["CONTINUATION_SCHEMA", "NOTES", "SCHEMA", "Document", "is_continuation"]
+__all__ = [
+    "CONTINUATION_SCHEMA",
+    "NOTES",
+    "SCHEMA",
+    "TRANSLATION_SCHEMA",
+    "Document",
+    "is_continuation",
+    "is_translation",
+]
 
 Document = Mapping[str, Any]
 """What `Explanation.to_dict` or `Continuation.to_dict` gives: JSON as Python objects."""
 
 SCHEMA = "whyword.explanation/1"
 CONTINUATION_SCHEMA = "whyword.continuation/1"
+TRANSLATION_SCHEMA = "whyword.translation/1"
 NOTES = {
     "exact": "The updates add up to the model's logit; the error is in the ledger.",
     "heuristic": "Mixing (alti-logit) is a heuristic, and MLPs are not traced further back.",
@@ -20,3 +29,8 @@ NOTES = {
 def is_continuation(document: Document) -> bool:
     """Tell the explanation of a continuation from that of one token."""
     return bool(document["schema"] == CONTINUATION_SCHEMA)
+
+
+def is_translation(document: Document) -> bool:
+    """Tell the explanation of a translation from others."""
+    return bool(document["schema"] == TRANSLATION_SCHEMA)

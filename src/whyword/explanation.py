@@ -1,6 +1,5 @@
 """An explanation, and the JSON document that every view shares."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
@@ -12,14 +11,21 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .document import CONTINUATION_SCHEMA, NOTES, SCHEMA
-from .errors import InputError
 from .ledger import Ledger
 from .tokens import Token, Tokens
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["Choice", "Continuation", "Explanation", "read"]
+__all__ = [
+    "Choice",
+    "Continuation",
+    "Explanation",
+    "Shown",
+    "read_explanation",
+    "write_ledger",
+    "write_numbers",
+]
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,6 @@ class Explanation(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
-        ledger = self.ledger
         return {
             "schema": SCHEMA,
             "model": self.model,
@@ -127,20 +132,10 @@ class Explanation(Shown):
             "position": self.position,
             "target": asdict(self.target),
             "foils": [asdict(foil) for foil in self.foils],
-            "scores": _numbers(self.scores),
-            "by_block": _numbers(self.by_block),
-            "by_head": _numbers(self.by_head),
-            "ledger": {
-                "embedding": ledger.embedding,
-                "attention": ledger.attention.tolist(),
-                "attention_bias": ledger.attention_bias.tolist(),
-                "mlp": ledger.mlp.tolist(),
-                "norm_bias": ledger.norm_bias,
-                "unembedding_bias": ledger.unembedding_bias,
-                "total": ledger.total,
-                "logit": ledger.logit,
-                "error": ledger.error,
-            },
+            "scores": write_numbers(self.scores),
+            "by_block": write_numbers(self.by_block),
+            "by_head": write_numbers(self.by_head),
+            "ledger": write_ledger(self.ledger),
             "notes": dict(NOTES),
         }
 
@@ -181,28 +176,11 @@ class Continuation(Shown, Sequence[Explanation]):
         return reduce(_add, self.explanations)
 
 
-def read(path: str | Path) -> Explanation | Continuation:
-    """Read an explanation, or that of a continuation, from a JSON document."""
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path} cannot be read: {error}.", "Give a .json file that Explanation.save wrote."
-        ) from None
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if schema not in (SCHEMA, CONTINUATION_SCHEMA):
-        raise InputError(
-            f"{path} has the schema {schema!r}.",
-            f"This version reads {SCHEMA!r} and {CONTINUATION_SCHEMA!r}.",
-        )
-    try:
-        if schema == SCHEMA:
-            return _from_document(document)
-        return Continuation(tuple(_from_document(part) for part in document["explanations"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path} is damaged: {error!r}.", "Give a .json file that Explanation.save wrote."
-        ) from error
+def read_explanation(document: dict[str, Any]) -> Explanation | Continuation:
+    """Read an explanation, or that of a continuation, from its document."""
+    if document["schema"] == SCHEMA:
+        return _from_document(document)
+    return Continuation(tuple(_from_document(part) for part in document["explanations"]))
 
 
 def _from_document(document: dict[str, Any]) -> Explanation:
@@ -257,8 +235,27 @@ def _join(one: Choice, two: Choice) -> Choice:
     return Choice(None, one.text + two.text, one.logit + two.logit, one.probability * two.probability)
 
 
-def _numbers(tensor: Tensor) -> list[Any]:
+def write_ledger(ledger: Ledger) -> dict[str, Any]:
+    """Give a ledger's part of a document, heads left out."""
+    entries: dict[str, Any] = {
+        "embedding": ledger.embedding,
+        "attention": ledger.attention.tolist(),
+        "attention_bias": ledger.attention_bias.tolist(),
+        "mlp": ledger.mlp.tolist(),
+        "norm_bias": ledger.norm_bias,
+        "unembedding_bias": ledger.unembedding_bias,
+        "total": ledger.total,
+        "logit": ledger.logit,
+        "error": ledger.error,
+    }
+    if ledger.cross_attention is not None and ledger.cross_attention_bias is not None:
+        entries["cross_attention"] = ledger.cross_attention.tolist()
+        entries["cross_attention_bias"] = ledger.cross_attention_bias.tolist()
+    return entries
+
+
+def write_numbers(tensor: Tensor) -> list[Any]:
     """Write float32 numbers with the few digits that give them back exactly."""
     if tensor.ndim > 1:
-        return [_numbers(row) for row in tensor]
+        return [write_numbers(row) for row in tensor]
     return [float(f"{number:.9g}") for number in tensor.tolist()]

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from .attribute.alti_logit import mix
 from .errors import ModelError, ProofError
@@ -18,7 +20,8 @@ from .models.open import open_model
 from .proof import require_close, tolerance_of
 from .trace import Places, Plan
 from .trace.precision import keep_precision
-from .trace.recorder import record, run
+from .trace.recorder import record
+from .trace.running import run
 
 __all__ = ["find_source", "load", "probe", "prove"]
 
@@ -85,20 +88,39 @@ def prove(model: Model, ids: Sequence[int] | None = None) -> float:
     catches a wrong mask, wrong positions or a hook that changes something.
     """
     ids = probe(model) if ids is None else list(ids)
-    with keep_precision(model.dtype):  # both runs in float64, or in what the model is in
-        expected = run(model, [ids])[0].to(model.compute_dtype)
-    trace = record(model, [ids], Places((range(len(ids)),)), Plan(len(model.blocks)))
+    prompts, sources = [ids], None
+    if model.encoder_stack is not None:  # two sources of different length: padding must change nothing
+        prompts, sources = [ids[::-1]] * 2, [ids, ids[: len(ids) // 2 + 1]]
+    with keep_precision(model.dtype):  # all runs in float64, or in what the model is in
+        alone = [
+            run(model, [prompt], None if sources is None else [sources[place]])[0]
+            for place, prompt in enumerate(prompts)
+        ]
+    expected = torch.cat(alone).to(model.compute_dtype)
+    places = Places((range(len(ids)),) * len(prompts))
+    trace = record(model, prompts, places, Plan(len(model.blocks)), sources)
     require_close(
         "logits of the recorded run",
         "whole model",
         found=trace.logits,
         expected=expected,
-        scale=expected.abs().amax(),
+        scale=_scale(model, expected),
         tolerance=tolerance_of(model.dtype),
     )
-    mix(trace)
+    if sources is None:
+        mix(trace)
     ledgers = settle(model, trace, [Target(int(row.argmax())) for row in trace.logits])
     return max(ledger.error for ledger in ledgers)
+
+
+def _scale(model: Model, logits: Float[Tensor, "position vocab"]) -> Tensor:
+    """Give the size that errors of logits are relative to: the largest that was unembedded, or a logit's own.
+
+    Some models add −10,000 to the logit of padding, beside which no error of another would show.
+    """
+    if model.logit_bias is None:
+        return logits.abs().amax()
+    return torch.maximum((logits - model.logit_bias.to(logits)).abs().amax(), logits.abs())
 
 
 def probe(model: Model, length: int = _PROBE) -> list[int]:

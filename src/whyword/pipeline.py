@@ -41,7 +41,7 @@ def explain(
     take beyond the forward pass; None: what is free.
     """
     find_method(method)
-    context, question = ask(require_model(model), prompt, target, foil)
+    context, question = ask(require_decoder(model), prompt, target, foil)
     trace = record_contexts(model, [context], last_places([context]), method, max_memory)
     targets = [choose(question, trace.logits[0])]
     (explanation,) = explain_trace(model, [context], trace, targets, method, [len(question.forced)])
@@ -67,7 +67,7 @@ def explain_continuation(
     find_method(method)
     if foil not in (None, AUTO):
         raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
-    tokens = read_prompt(require_model(model), prompt)
+    tokens = read_prompt(require_decoder(model), prompt)
     ids = _continuation_ids(model, tokens, continuation, new_tokens)
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
     places = Places((range(len(tokens) - 1, len(context)),))
@@ -83,7 +83,7 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...
     """Give the tokens that the model would go on with, the likeliest first."""
     if top < 1:
         raise InputError(f"top is {top}.", "Ask for at least one token.")
-    tokens = read_prompt(require_model(model), prompt)
+    tokens = read_prompt(require_decoder(model), prompt)
     trace = record(model, [tokens.ids], last_places([tokens]))
     logits, probabilities = trace.logits[0], trace.logits[0].softmax(-1)
     return tuple(
@@ -94,7 +94,7 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...
 
 def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
     """Give each position's stream as a mix of input tokens, after every block (heuristic)."""
-    tokens = read_prompt(require_model(model), prompt)
+    tokens = read_prompt(require_decoder(model), prompt)
     trace = record(model, [tokens.ids], last_places([tokens]), Plan(len(model.blocks)))
     settle(model, trace, [Target(int(trace.logits[0].argmax()))])  # nothing is shown that is not proven
     return mix(trace).float()
@@ -105,6 +105,17 @@ def find_method(name: str) -> Method:
     if name not in METHODS:
         raise InputError(f"There is no method {name!r}.", f"Methods: {', '.join(METHODS)}.")
     return METHODS[name]
+
+
+def require_decoder(model: object) -> Model:
+    """Refuse what is not a loaded model, or one that translates."""
+    loaded = require_model(model)
+    if loaded.encoder_stack is not None:
+        raise InputError(
+            f"{loaded.name} is an encoder–decoder model: a prompt alone says nothing to it.",
+            "Use whyword.explain_translation(model, source), or `whyword translate`.",
+        )
+    return loaded
 
 
 def require_model(model: object) -> Model:

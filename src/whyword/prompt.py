@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .errors import InputError
 from .models.model import Model
+from .pieces import match_pieces
 from .tokens import Tokens, join_word, spell
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "extend_prompt",
     "read_prompt",
     "require_tokens",
+    "spell_offsets",
+    "spell_pieces",
     "token_text",
     "tokenize",
 ]
@@ -181,19 +184,56 @@ def _encode(model: Model, text: str, *, add_special: bool) -> Tokens:
     tokenizer = model.tokenizer
     assert tokenizer is not None
     if not tokenizer.is_fast:
-        raise InputError(
-            f"{type(tokenizer).__name__} gives no character offsets.",
-            "Load a fast tokenizer, or give token ids.",
-        )
+        return spell_pieces(model, text, tokenizer(text, add_special_tokens=add_special).input_ids)
     encoding = tokenizer(text, add_special_tokens=add_special, return_offsets_mapping=True, verbose=False)
-    ids, special = encoding["input_ids"], model.special_ids
-    names = [tokenizer.convert_ids_to_tokens(id_) if id_ in special else None for id_ in ids]
+    return spell_offsets(model, text, encoding)
+
+
+def spell_offsets(model: Model, text: str, encoding: Any) -> Tokens:
+    """Make tokens of what a fast tokenizer gives: ids with character offsets."""
+    ids = encoding["input_ids"]
+    names = _special_names(model, ids)
     spans = [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
     for place, (start, end) in enumerate(spans[:-1]):
         # SentencePiece puts an empty piece before a text and gives it the first character of the next piece.
         if start < end and start == spans[place + 1][0] and not _decode(model, [ids[place]]).strip():
             spans[place] = (start, start)
     return spell(text, ids, spans, names)
+
+
+def spell_pieces(model: Model, text: str, ids: Sequence[int]) -> Tokens:
+    """Make tokens of ids that a slow tokenizer gives for a text: pieces are matched to it."""
+    names = _special_names(model, ids)
+    plain = [id_ for id_, name in zip(ids, names, strict=True) if name is None]
+    found = iter(match_pieces(text, [_piece_text(model, id_) for id_ in plain]))
+    spans, reached = [], 0
+    for name in names:
+        spans.append((reached, reached) if name is not None else next(found))
+        reached = max(reached, spans[-1][1])
+    return spell(text, ids, spans, names)
+
+
+def _special_names(model: Model, ids: Sequence[int]) -> list[str | None]:
+    """Give the names of special tokens, None for the others."""
+    tokenizer, special = model.tokenizer, model.special_ids
+    assert tokenizer is not None
+    return [str(tokenizer.convert_ids_to_tokens(id_)) if id_ in special else None for id_ in ids]
+
+
+def _piece_text(model: Model, id_: int) -> str | None:
+    """Give the text of one piece, None where it has none of its own: unknown, or half a character."""
+    tokenizer = model.tokenizer
+    assert tokenizer is not None
+    if id_ == tokenizer.unk_token_id:
+        return None
+    token = tokenizer.convert_ids_to_tokens(id_)
+    text = str(tokenizer.convert_tokens_to_string([token]))
+    return None if _HALF_CHARACTER in text or not (text or _is_space(token)) else text
+
+
+def _is_space(token: str) -> bool:
+    """Say whether a piece is the sign of SentencePiece for a space."""
+    return token == "▁"
 
 
 def _added_text(model: Model, before: list[int], id_: int) -> str:

@@ -31,23 +31,37 @@ def contrast(
 
 def unembedding_direction(model: Model, targets: Sequence[Target]) -> Float[Tensor, "position unembedded"]:
     """Give the direction of each target where the unembedding reads it."""
-    rows = model.unembedding_rows
-    directions = torch.stack([contrast(rows, target, model.compute_dtype) for target in targets])
+    directions = _contrast_all(model.unembedding_rows, targets, model.compute_dtype)
     return directions if model.logit_multiplier == 1 else directions * model.logit_multiplier
 
 
 def unembedding_bias(model: Model, targets: Sequence[Target]) -> Float[Tensor, " position"]:
-    """Give what the unembedding's own bias adds to each target."""
+    """Give what the unembedding's own bias, and one that is added to the logits, add to each target."""
+    added = torch.zeros(len(targets), dtype=model.compute_dtype, device=model.device)
     bias = output_bias(model.unembedding, model.compute_dtype)
-    if bias is None:
-        return torch.zeros(len(targets), dtype=model.compute_dtype, device=model.device)
-    return torch.stack([contrast(bias, target, bias.dtype) for target in targets]) * model.logit_multiplier
+    for each, factor in ((bias, model.logit_multiplier), (model.logit_bias, 1.0)):
+        if each is not None:
+            added = added + factor * _contrast_all(each, targets, added.dtype).to(added.device)
+    return added
 
 
 def read_logits(
     logits: Float[Tensor, "position vocab"], targets: Sequence[Target]
 ) -> Float[Tensor, " position"]:
     """Read the model's own logit (difference) of each target."""
-    return torch.stack(
-        [contrast(row, target, row.dtype) for row, target in zip(logits, targets, strict=True)]
-    )
+    read = logits[range(len(targets)), [target.token for target in targets]]
+    for row, target in enumerate(targets):
+        if target.foils:
+            read[row] = contrast(logits[row], target, logits.dtype)
+    return read
+
+
+def _contrast_all(
+    rows: Float[Tensor, " vocab *model"], targets: Sequence[Target], dtype: torch.dtype
+) -> Float[Tensor, " position *model"]:
+    """Give the contrast of every target: all at once, but for those that have foils."""
+    found = rows[[target.token for target in targets]].to(dtype)
+    for row, target in enumerate(targets):
+        if target.foils:
+            found[row] = contrast(rows, target, dtype)
+    return found

@@ -3,6 +3,8 @@
     embedding + Σ_l attention[l, h, j] + Σ_l attention output bias[l] + Σ_l mlp[l]
     + norm biases + unembedding bias  =  logit
 
+In a model with an encoder, cross-attention adds to it in the same way, from the encoder's positions.
+
 The direction of the logit is pulled back once, from the unembedding down through every frozen norm; an
 update is what was written times that direction. No entry is ever what is left over: a remainder would hide
 any error.
@@ -15,14 +17,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..models.model import Model, module_at, optional_module, output_weight
-from ..norm import freeze
+from ..models.model import Model
 from ..proof import require_close, tolerance_of
 from ..trace import Trace
-from .direction import Target, read_logits, unembedding_bias, unembedding_direction
-from .parts import AttentionPart, prove_attention, replay
+from .direction import Target
+from .entries import Entries, read_off
 
-__all__ = ["Ledger", "settle"]
+__all__ = ["Closed", "Ledger", "close", "give_ledgers", "settle"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,92 +50,45 @@ class Ledger:
     """|total − logit| / Σ|entries|."""
     by_head: Float[Tensor, "block head source"]
     """What each source adds through each head of each block."""
+    cross_attention: Float[Tensor, " block"] | None = None
+    """What cross-attention adds, of a model with an encoder: the sum of `cross_by_head`."""
+    cross_attention_bias: Float[Tensor, " block"] | None = None
+    """What the bias of each cross-attention's output projection adds."""
+    cross_by_head: Float[Tensor, "block head source_token"] | None = None
+    """What each token of the source adds through each head of each block."""
 
 
 def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledger, ...]:
     """Settle the ledger of every position of a trace, one target each, and prove it."""
-    parts = replay(model, trace.decoder)
-    sums: list[tuple[Tensor, Tensor]] = []
-    direction, norm_bias = _enter_stack(model, trace, unembedding_direction(model, targets))
-    by_head: list[Tensor] = []
-    attention_bias: list[Tensor] = []
-    mlp: list[Tensor] = []
-    for block in reversed(range(len(model.blocks))):
-        for part in reversed(parts):
-            direction, written, bias = part.pull_back(block, direction)
-            norm_bias = norm_bias + bias
-            if isinstance(part, AttentionPart):
-                by_head.insert(0, part.update(block, written).cpu())
-                attention_bias.insert(0, written @ part.bias[block])
-                sums.insert(0, part.add_up(block))  # beside the update: W_O is read from memory once
-            else:
-                mlp.insert(0, (part.trace.output[block] * written).sum(-1))
-    for part in parts:
-        if isinstance(part, AttentionPart):
-            prove_attention(model, part, sums)
-    entries = _Entries(
-        by_head=torch.stack(by_head, dim=1),
-        attention_bias=torch.stack(attention_bias, dim=1).cpu(),
-        mlp=torch.stack(mlp, dim=1).cpu(),
-        embedding=(trace.decoder.stream_in[0] * direction).sum(-1).cpu(),
-        norm_bias=norm_bias.cpu(),
-        unembedding_bias=unembedding_bias(model, targets).cpu(),
-        logit=read_logits(trace.uncapped, targets).cpu(),
-    )
-    return _close(model, entries, list(trace.places))
+    return give_ledgers(model, trace, read_off(model, trace, targets))
 
 
-def _enter_stack(
-    model: Model, trace: Trace, direction: Float[Tensor, "position unembedded"]
-) -> tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]:
-    """Pull directions back from the unembedding to the stream after the last block.
-
-    Gives them with what the final norm's bias adds, after proving that the frozen norm of the last stream is
-    what the model unembedded.
-    """
-    stack, stream = model.architecture.decoder, trace.decoder.stream_out[-1]
-    direction, output = direction.to(stream.device), stream
-    bias = direction.new_zeros(direction.shape[0])
-    if stack.final_norm is not None:
-        norm = freeze(module_at(model.decoder, stack.final_norm), stack.norm, stream)
-        output = norm.apply(stream)
-    projection = optional_module(model.decoder, stack.project_out)
-    if projection is not None:
-        output = output @ output_weight(projection, output.dtype)
-        direction = direction @ output_weight(projection, output.dtype).T
-    require_close(
-        "frozen norm of the last stream",
-        "final norm",
-        found=output,
-        expected=trace.unembedded.to(output.device),
-        scale=torch.linalg.vector_norm(output, dim=-1, keepdim=True),
-        tolerance=tolerance_of(model.dtype),
-    )
-    if stack.final_norm is not None:
-        bias, direction = norm.project_bias(direction), norm.pull_back(direction)
-    return direction, bias
+def give_ledgers(model: Model, trace: Trace, entries: Entries) -> tuple[Ledger, ...]:
+    """Give the ledger of every position of a trace, proven, from its entries."""
+    closed = close(model, entries, list(trace.places))
+    return tuple(_give(entries, closed, trace, row) for row in range(len(closed.total)))
 
 
 @dataclass(frozen=True)
-class _Entries:
-    """The entries of all positions, on the CPU."""
+class Closed:
+    """The entries of all positions, added up and proven; float64, on the CPU."""
 
-    by_head: Float[Tensor, "position block head source"]
-    attention_bias: Float[Tensor, "position block"]
-    mlp: Float[Tensor, "position block"]
-    embedding: Float[Tensor, " position"]
-    norm_bias: Float[Tensor, " position"]
-    unembedding_bias: Float[Tensor, " position"]
-    logit: Float[Tensor, " position"]
+    attention: Float[Tensor, "position block"]
+    cross_attention: Float[Tensor, "position block"] | None
+    total: Float[Tensor, " position"]
+    error: Float[Tensor, " position"]
 
 
-def _close(model: Model, entries: _Entries, positions: Sequence[int]) -> tuple[Ledger, ...]:
+def close(model: Model, entries: Entries, positions: Sequence[int]) -> Closed:
     """Add up the entries of every position and compare with the model's logits."""
-    attention = entries.by_head.double().sum((2, 3))
-    attention_bias, mlp = entries.attention_bias.double(), entries.mlp.double()
-    single = torch.stack([entries.embedding, entries.norm_bias, entries.unembedding_bias], dim=1).double()
-    every, logit = torch.cat([attention, attention_bias, mlp, single], dim=1), entries.logit.double()
-    total, size = every.sum(1), every.abs().sum(1)
+    attention, cross = entries.by_head.double().sum((2, 3)), None
+    every = [attention, entries.attention_bias, entries.mlp]
+    every += [each[:, None] for each in (entries.embedding, entries.norm_bias, entries.unembedding_bias)]
+    if entries.cross_by_head is not None and entries.cross_attention_bias is not None:
+        cross = entries.cross_by_head.double().sum((2, 3))
+        every += [cross, entries.cross_attention_bias]
+    together, logit = torch.cat([each.double() for each in every], dim=1), entries.logit.double()
+    total, size = together.sum(1), together.abs().sum(1)
     require_close(
         "sum of the ledger",
         [f"position {position + 1}" for position in positions],
@@ -143,20 +97,31 @@ def _close(model: Model, entries: _Entries, positions: Sequence[int]) -> tuple[L
         scale=size,
         tolerance=tolerance_of(model.dtype),
     )
-    errors = (total - logit).abs() / size.clamp(min=torch.finfo(size.dtype).tiny)
-    numbers = zip(single.tolist(), total.tolist(), logit.tolist(), errors.tolist(), strict=True)
-    return tuple(
-        Ledger(
-            embedding=embedding,
-            attention=attention[row],
-            attention_bias=attention_bias[row],
-            mlp=mlp[row],
-            norm_bias=norm_bias,
-            unembedding_bias=unembedding_bias,
-            total=own_total,
-            logit=own_logit,
-            error=error,
-            by_head=entries.by_head[row, :, :, : positions[row] + 1].clone(),  # not a view of all positions
-        )
-        for row, ((embedding, norm_bias, unembedding_bias), own_total, own_logit, error) in enumerate(numbers)
+    error = (total - logit).abs() / size.clamp(min=torch.finfo(size.dtype).tiny)
+    return Closed(attention, cross, total, error)
+
+
+def _give(entries: Entries, closed: Closed, trace: Trace, row: int) -> Ledger:
+    """Give the ledger of one position, with what it could see; nothing is a view of all positions."""
+    example, place = divmod(row, trace.places.each)
+    position = trace.places.ranges[example][place]
+    cross = entries.cross_by_head
+    return Ledger(
+        embedding=float(entries.embedding[row]),
+        attention=closed.attention[row],
+        attention_bias=entries.attention_bias[row].double(),
+        mlp=entries.mlp[row].double(),
+        norm_bias=float(entries.norm_bias[row]),
+        unembedding_bias=float(entries.unembedding_bias[row]),
+        total=float(closed.total[row]),
+        logit=float(entries.logit[row]),
+        error=float(closed.error[row]),
+        by_head=entries.by_head[row, :, :, : position + 1].clone(),
+        cross_attention=None if closed.cross_attention is None else closed.cross_attention[row],
+        cross_attention_bias=None
+        if entries.cross_attention_bias is None
+        else entries.cross_attention_bias[row].double(),
+        cross_by_head=None
+        if cross is None or trace.lengths is None
+        else cross[row, :, :, : trace.lengths[example]].clone(),
     )

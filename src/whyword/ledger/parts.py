@@ -14,10 +14,10 @@ from typing import cast
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..models.architecture import Sublayer
-from ..models.model import Model, module_at, output_bias, output_weight
+from ..models.model import LoadedStack, Model, output_bias, output_weight
 from ..norm import FrozenNorm, freeze_all
 from ..proof import require_close, tolerance_of
 from ..trace import AttentionTrace, MlpTrace, StackTrace
@@ -72,6 +72,11 @@ class AttentionPart(Part):
     bias: Float[Tensor, "block model"]
     """b_O, zeros where the projection has none."""
 
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return "cross-attention" if self.trace.cross else "attention"
+
     def update(
         self, block: int, direction: Float[Tensor, "position model"]
     ) -> Float[Tensor, "position head source"]:
@@ -117,12 +122,12 @@ class MlpPart(Part):
     trace: MlpTrace
 
 
-def replay(model: Model, trace: StackTrace) -> tuple[AttentionPart | MlpPart, ...]:
+def replay(model: Model, stack: LoadedStack, trace: StackTrace) -> tuple[AttentionPart | MlpPart, ...]:
     """Add up every block from its parts, freeze the norms on the way, and prove that the model did so."""
     stream = trace.stream_in
     scale, parts = _length(stream), []
-    for sublayer, written in zip(model.architecture.decoder.sublayers, trace.sublayers, strict=True):
-        part = _freeze_part(model, sublayer, written, stream)
+    for sublayer, written in zip(stack.stack.sublayers, trace.sublayers, strict=True):
+        part = _freeze_part(model, stack, sublayer, written, stream)
         output = part.write(written.output)
         stream, scale = stream + output, scale + _length(output)
         if part.norm_sum is not None:
@@ -131,7 +136,7 @@ def replay(model: Model, trace: StackTrace) -> tuple[AttentionPart | MlpPart, ..
         parts.append(part)
     require_close(
         "stream in + all that was written",
-        _places(model),
+        stack.name_blocks(),
         found=stream,
         expected=trace.stream_out,
         scale=scale,
@@ -142,20 +147,21 @@ def replay(model: Model, trace: StackTrace) -> tuple[AttentionPart | MlpPart, ..
 
 def _freeze_part(
     model: Model,
+    stack: LoadedStack,
     sublayer: Sublayer,
     trace: AttentionTrace | MlpTrace,
     stream: Float[Tensor, "block position model"],
 ) -> AttentionPart | MlpPart:
-    norm, norm_after, norm_sum = model.architecture.decoder.norm, None, None
+    norm, norm_after, norm_sum = stack.stack.norm, None, None
     multiplier = model.multiplier_of(sublayer)
     if sublayer.norm_after is not None:
-        norm_after = freeze_all(_in_blocks(model, sublayer.norm_after), norm, trace.output)
+        norm_after = freeze_all(stack.in_blocks(sublayer.norm_after), norm, trace.output)
     if sublayer.norm_sum is not None:
         written = Part(norm_after, None, multiplier).write(trace.output)
-        norm_sum = freeze_all(_in_blocks(model, sublayer.norm_sum), norm, stream + written)
+        norm_sum = freeze_all(stack.in_blocks(sublayer.norm_sum), norm, stream + written)
     if isinstance(trace, MlpTrace):
         return MlpPart(norm_after, norm_sum, multiplier, trace)
-    projections = _in_blocks(model, sublayer.output)
+    projections = stack.in_blocks(sublayer.output)
     weights = tuple(
         rearrange(
             output_weight(projection, model.compute_dtype),
@@ -172,6 +178,7 @@ def _freeze_part(
 
 def prove_attention(
     model: Model,
+    stack: LoadedStack,
     part: AttentionPart,
     sums: Sequence[tuple[Float[Tensor, "position model"], Float[Tensor, "position 1"]]],
 ) -> None:
@@ -182,20 +189,12 @@ def prove_attention(
     )
     require_close(
         "parts + output bias",
-        [f"{place}, attention" for place in _places(model)],
+        [f"{place}, {part.name}" for place in stack.name_blocks()],
         found=found + part.bias[:, None],
         expected=output,
         scale=scale + _length(part.bias)[:, None],
         tolerance=tolerance_of(model.dtype),
     )
-
-
-def _in_blocks(model: Model, path: str) -> list[nn.Module]:
-    return [module_at(block, path) for block in model.blocks]
-
-
-def _places(model: Model) -> list[str]:
-    return [f"block {index + 1}" for index in range(len(model.blocks))]
 
 
 def _length(vectors: Float[Tensor, "*row model"]) -> Float[Tensor, "*row 1"]:

@@ -9,6 +9,8 @@ needs no description. What happens *after* one does, because an update must be p
     stream  = norm_sum(stream + written)       a norm over the residual sum: post-norm (opt-350m)
     logits  = cap(multiplier · (U y + b))      Granite and Cohere scale logits, Gemma 2 caps them
 
+An encoder–decoder model is two stacks; blocks of its decoder have one more attention, that of the source.
+
 Numbers are named by the config attribute that holds them. A path `a|b` is a, or b where there is no a:
 modules that transformers has renamed.
 """
@@ -91,6 +93,9 @@ class Stack:
     """Path of the norm after the last block."""
     project_out: str | None = None
     """Path of a projection after the final norm (opt-350m)."""
+    scaled_by_width: str | None = None
+    """Config attribute by which, where it is true, what is unembedded is divided by the square root of its
+    width (T5)."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,8 @@ class Architecture:
     """Config attribute that multiplies what the unembedding gives."""
     logit_divisor: str | None = None
     """Config attribute that divides what the unembedding gives."""
+    logit_bias: str | None = None
+    """Name of the network's buffer that is added to the logits (Marian, BART)."""
     logit_cap: str | None = None
     """Config attribute c of a cap on the logits, x ↦ c · tanh(x / c): what is explained is x."""
     expects: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))

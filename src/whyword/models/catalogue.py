@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import ModelError
 from .additions import find_added
 from .architecture import Architecture, Attention, Mlp, Norm, Stack, ValueLayout
+from .translators import TRANSLATORS
 
 __all__ = ["CATALOGUE", "GENERAL", "catalogued", "describe", "find_entries", "refuse"]
 
@@ -236,6 +237,7 @@ CATALOGUE: Mapping[str, tuple[Architecture, ...]] = {
     "smollm3": (_LLAMA,),
     "stablelm": (_STABLELM,),
     "xglm": (_XGLM,),
+    **TRANSLATORS,
 }
 
 GENERAL = replace(_LLAMA, name="general")
@@ -282,7 +284,8 @@ def refuse(network: Any) -> None:
         raise ModelError(f"{name} has no attention: its blocks keep a state instead.", remedy)
     if config.model_type in _DIFFUSION:
         raise ModelError(f"{name} is a diffusion model: it fills in many tokens at once.", remedy)
-    if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False):
+    decodes = config.is_encoder_decoder or getattr(config, "is_decoder", False)
+    if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not decodes:
         raise ModelError(f"{name} is an encoder: it sees the tokens that come after.", remedy)
 
 

@@ -13,8 +13,10 @@ from ..errors import ModelError
 from ..workspace import Workspace
 from .architecture import Architecture, Attention, Norm, Stack, Sublayer
 from .catalogue import catalogued
+from .translators import TRANSLATORS
 
 __all__ = [
+    "LoadedStack",
     "Model",
     "blocks_of",
     "module_at",
@@ -23,8 +25,33 @@ __all__ = [
     "output_bias",
     "output_weight",
     "require_attention",
+    "require_same_stacks",
     "stack_module",
 ]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LoadedStack:
+    """A stack of a network: its description, and its modules."""
+
+    stack: Stack
+    module: nn.Module
+    """The module that holds the blocks."""
+    blocks: tuple[nn.Module, ...]
+    causal: bool
+    """Whether a position sees only those before it: in a decoder, not in an encoder."""
+
+    def in_blocks(self, path: str) -> list[nn.Module]:
+        """Find a module in every block."""
+        return [module_at(block, path) for block in self.blocks]
+
+    def name_block(self, index: int) -> str:
+        """Name a block for people, who count from 1."""
+        return f"{'' if self.causal else 'encoder '}block {index + 1}"
+
+    def name_blocks(self) -> list[str]:
+        """Name all blocks."""
+        return [self.name_block(index) for index in range(len(self.blocks))]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,6 +110,20 @@ class Model:
         return stack_module(self.network)
 
     @cached_property
+    def decoder_stack(self) -> LoadedStack:
+        """The decoder."""
+        return LoadedStack(self.architecture.decoder, self.decoder, self.blocks, causal=True)
+
+    @cached_property
+    def encoder_stack(self) -> LoadedStack | None:
+        """The encoder, None where there is none."""
+        stack = self.architecture.encoder
+        if stack is None:
+            return None
+        module = cast(nn.Module, self.network.get_encoder())
+        return LoadedStack(stack, module, blocks_of(module, stack), causal=False)
+
+    @cached_property
     def modules(self) -> tuple[nn.Module, ...]:
         """All modules of the network."""
         return tuple(self.network.modules())
@@ -121,6 +162,21 @@ class Model:
         return (1.0 if multiplier is None else multiplier) / (1.0 if divisor is None else divisor)
 
     @cached_property
+    def logit_bias(self) -> Float[Tensor, " vocab"] | None:
+        """What is added to the logits after the unembedding, where the model has that."""
+        name = self.architecture.logit_bias
+        return None if name is None else self.network.get_buffer(name).detach().flatten()
+
+    @cached_property
+    def unembedded_scale(self) -> float:
+        """What the stream is multiplied by between its final norm and the unembedding."""
+        names = self.architecture.decoder.scaled_by_width
+        scaled = names is not None and next(
+            (getattr(self.config, name) for name in names.split("|") if name in vars(self.config)), False
+        )
+        return float(self.unembedding_rows.shape[1] ** -0.5) if scaled else 1.0
+
+    @cached_property
     def logit_cap(self) -> float | None:
         """The largest logit, where the model has one."""
         return self.number(self.architecture.logit_cap)
@@ -153,6 +209,22 @@ def stack_module(network: Any) -> nn.Module:
 def blocks_of(module: nn.Module, stack: Stack) -> tuple[nn.Module, ...]:
     """List the blocks of a stack."""
     return tuple(cast(Iterable[nn.Module], module_at(module, stack.blocks)))
+
+
+def require_same_stacks(network: Any, architecture: Architecture) -> None:
+    """Refuse a network with an encoder that its description lacks, or the other way round."""
+    name, described = type(network).__name__, architecture.encoder is not None
+    if network.config.is_encoder_decoder and not described:
+        raise ModelError(
+            f"{name} is an encoder–decoder model, its description ({architecture.name}) has no encoder.",
+            f"Catalogued with an encoder: {', '.join(sorted(TRANSLATORS))}; for others pass "
+            "whyword.load(..., architecture=...).",
+        )
+    if described and not network.config.is_encoder_decoder:
+        raise ModelError(
+            f"{name} has no encoder, its description ({architecture.name}) has one.",
+            "Load it together with its encoder, or pass whyword.load(..., architecture=...).",
+        )
 
 
 def require_attention(network: Any, architecture: Architecture) -> None:

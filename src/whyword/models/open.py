@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from ..errors import ModelError
 from .architecture import Architecture
 from .catalogue import catalogued, describe, refuse
-from .model import Model, require_attention
+from .model import Model, require_attention, require_same_stacks
 
 __all__ = ["name_source", "open_model", "read_config", "read_dtype"]
 
@@ -52,10 +52,6 @@ def open_model(
             )
     if device is not None:
         network = network.to(device)
-    if network.config.is_encoder_decoder:
-        raise ModelError(
-            f"{type(network).__name__} is an encoder–decoder model.", "Give a decoder-only language model."
-        )
     refuse(network)
     if network.get_output_embeddings() is None:
         raise ModelError(
@@ -63,6 +59,7 @@ def open_model(
         )
     if architecture is None:
         architecture = describe(network.config.get_text_config())
+    require_same_stacks(network, architecture)
     require_attention(network, architecture)
     return Model(
         network=network,
@@ -121,12 +118,13 @@ def read_config(source: str | Path, allow: str | Collection[str] = ()) -> Any:
 def _load_network(
     source: str, dtype: str | torch.dtype | None, allowed: frozenset[str], options: dict[str, Any]
 ) -> Any:
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     try:
         if not Path(source).is_dir() and "pickle" not in allowed:
             _refuse_pickle(source)
-        network, info = AutoModelForCausalLM.from_pretrained(
+        kind = AutoModelForSeq2SeqLM if _has_encoder(source, allowed, options) else AutoModelForCausalLM
+        network, info = kind.from_pretrained(
             source,
             dtype="auto" if dtype is None else read_dtype(dtype),
             trust_remote_code="remote-code" in allowed,
@@ -142,6 +140,16 @@ def _load_network(
             "Give a complete checkpoint: what is missing would be random numbers.",
         )
     return network.eval()
+
+
+def _has_encoder(source: str, allowed: frozenset[str], options: dict[str, Any]) -> bool:
+    """Look at the config for an encoder; that of a GGUF file takes as long to read as the model."""
+    from transformers import AutoConfig
+
+    if "gguf_file" in options:
+        return False
+    config = AutoConfig.from_pretrained(source, trust_remote_code="remote-code" in allowed)
+    return bool(config.is_encoder_decoder)
 
 
 def _refuse_pickle(name: str) -> None:

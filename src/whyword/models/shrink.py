@@ -22,6 +22,16 @@ _SMALLER = {
     "vocab_size_per_layer_input": 97,
     "intermediate_size": 48,
     "ffn_dim": 48,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "d_ff": 48,
+    "decoder_vocab_size": 97,
+    "encoder_layers": 3,
+    "decoder_layers": 3,
+    "num_decoder_layers": 3,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "d_kv": 8,
     "n_inner": 48,
     "ffn_hidden_size": 48,
     "moe_intermediate_size": 24,
@@ -42,6 +52,7 @@ _SMALLER = {
 """Sizes that are independent of each other, and how large they become at most."""
 _HEADS, _HEAD_DIM = 4, 8
 _TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
+_TRANSLATOR_TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 0}
 
 
 def make_small(config: Any, seed: int = 0) -> Any:
@@ -49,7 +60,8 @@ def make_small(config: Any, seed: int = 0) -> Any:
     small = shrink(config)
     try:
         with uninitialised():
-            network = transformers.AutoModelForCausalLM.from_config(small)
+            kind = "AutoModelForSeq2SeqLM" if config.is_encoder_decoder else "AutoModelForCausalLM"
+            network = getattr(transformers, kind).from_config(small)
     except Exception as error:  # modelling files refuse sizes in many ways
         raise ModelError(
             f"No small {config.model_type} could be made from this config: {error}",
@@ -62,20 +74,21 @@ def shrink(config: Any) -> Any:
     """Give a copy of a config with smaller sizes, and the same in all else."""
     config = copy.deepcopy(config)
     text = config.get_text_config()
+    heads, width = text.num_attention_heads, text.hidden_size
     for name, most in _SMALLER.items():
         size = getattr(text, name, None)
         if isinstance(size, int) and size > most:
             setattr(text, name, most)
-    _shrink_heads(text)
+    _shrink_heads(text, heads, width)
     _shrink_blocks(text)
-    for name in _TOKENS:  # they may be beyond the small vocabulary
-        setattr(text, name, None)
+    tokens = _TRANSLATOR_TOKENS if config.is_encoder_decoder else dict.fromkeys(_TOKENS)
+    for name, id_ in tokens.items():  # they may be beyond the small vocabulary
+        setattr(text, name, id_)
     return config
 
 
-def _shrink_heads(text: Any) -> None:
+def _shrink_heads(text: Any, heads: int, width: int) -> None:
     """Keep how many heads share their values, and whether heads are as wide as the stream together."""
-    heads, width = text.num_attention_heads, text.hidden_size
     dim = getattr(text, "head_dim", None) or width // heads
     for name in ("num_key_value_heads", "num_kv_heads"):
         shared = getattr(text, name, None)
@@ -123,4 +136,7 @@ def randomise(network: Any, seed: int = 0) -> Any:
             parameter.copy_(noise * (1.5 / parameter.shape[-1] ** 0.5))
         else:
             parameter.copy_(noise * 0.5 + (0 if name.endswith("bias") else 1))
+    for name, buffer in network.named_buffers():
+        if name.endswith("logits_bias"):  # a buffer in name only: checkpoints hold it
+            buffer.copy_(torch.randn(buffer.shape, generator=generator) * 0.5)
     return network

@@ -7,7 +7,7 @@ import transformers
 
 from .shrink import randomise, uninitialised
 
-__all__ = ["ABSENT", "FAMILIES", "build"]
+__all__ = ["ABSENT", "FAMILIES", "TRANSLATORS", "build"]
 
 _SIZES = {"num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 97}
 _LLAMA = {**_SIZES, "intermediate_size": 48, "num_key_value_heads": 2, "max_position_embeddings": 64}
@@ -131,6 +131,55 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 
+_BART = {
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 40,
+    "decoder_ffn_dim": 48,
+    "vocab_size": 97,
+    "max_position_embeddings": 64,
+    "decoder_start_token_id": 2,
+    "scale_embedding": True,
+}
+_T5 = {
+    "d_model": 32,
+    "d_kv": 6,
+    "d_ff": 48,
+    "num_layers": 2,
+    "num_decoder_layers": 3,
+    "num_heads": 4,
+    "vocab_size": 97,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 12,
+    "decoder_start_token_id": 0,
+}
+_GATED = {**_T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+
+TRANSLATORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bart": ("Bart", _BART),
+    "m2m-100": ("M2M100", _BART),
+    "marian": ("Marian", {**_BART, "decoder_start_token_id": 0}),
+    "mbart": ("MBart", _BART),
+    "mt5": ("MT5", _GATED),
+    "nllb-moe": (
+        "NllbMoe",
+        {
+            **_BART,
+            "num_experts": 4,
+            "expert_capacity": 64,
+            "encoder_sparse_step": 2,
+            "decoder_sparse_step": 2,
+        },
+    ),
+    "pegasus": ("Pegasus", {**_BART, "decoder_start_token_id": 0}),
+    "t5": ("T5", _T5),
+    "t5-v1.1": ("T5", _GATED),
+}
+"""Families with an encoder."""
+
 ABSENT: dict[int, frozenset[str]] = {4: frozenset(), 5: frozenset()}
 """Families that a major version of transformers lacks."""
 
@@ -138,15 +187,17 @@ _NETWORKS = {
     "GPT2": "GPT2LMHeadModel",
     "Gemma3": "Gemma3ForConditionalGeneration",
     "Gemma3Text": "Gemma3ForCausalLM",
+    "Marian": "MarianMTModel",
 }
 
 
 def build(family: str, dtype: torch.dtype, seed: int = 0, **changes: Any) -> Any:
     """Make a tiny model of a family."""
-    name, sizes = FAMILIES[family]
+    name, sizes = {**FAMILIES, **TRANSLATORS}[family]
     config = getattr(transformers, f"{name}Config")(
         **{**sizes, **changes}, bos_token_id=1, eos_token_id=2, pad_token_id=0
     )
+    kind = "ForConditionalGeneration" if family in TRANSLATORS else "ForCausalLM"
     with uninitialised():
-        network = getattr(transformers, _NETWORKS.get(name, f"{name}ForCausalLM"))(config)
+        network = getattr(transformers, _NETWORKS.get(name, f"{name}{kind}"))(config)
     return randomise(network, seed).to(dtype).eval()

@@ -15,7 +15,7 @@ none, the model silently attends to the future, and every sum still adds up.
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from ..models.model import Model, module_at
 from .direct import SeeDirectCalls, attend_plainly
 from .types import Places
 
-__all__ = ["RUNNING", "AttentionCall", "find_eager", "watch_attention"]
+__all__ = ["RUNNING", "AttentionCall", "find_eager", "uses_interface", "watch_attention"]
 
 _Function = Callable[..., tuple[Tensor, Tensor | None]]
 _PREFIX = "whyword_"
@@ -45,7 +45,7 @@ _MASKS = {"sdpa": sdpa_mask, "eager": eager_mask}
 _VALUE_COLUMNS = slice(0) if int(transformers.__version__.split(".")[0]) >= 5 else slice(None)
 RUNNING = threading.RLock()
 """Held while whyword runs a network: one run at a time."""
-_watcher: ContextVar[Callable[["AttentionCall"], None] | None] = ContextVar("_watcher", default=None)
+_watchers: ContextVar[Sequence[Callable[["AttentionCall"], None]]] = ContextVar("_watchers", default=())
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class AttentionCall:
     options: dict[str, Any]
     attend: _Function
     """Eager attention: gives the weights, second."""
+    bias: Float[Tensor, "_example _head position source"] | None = None
+    """What is added to the scores by position (T5)."""
 
     def weigh(self, rows: slice, sources: int) -> Float[Tensor, "example head row source"]:
         """Compute the weights of some rows over the first sources."""
@@ -96,22 +98,39 @@ class AttentionCall:
         return cast(Tensor, weights)
 
     def _mask_of(self, rows: slice, sources: int) -> Float[Tensor, "_example _head row source"] | None:
+        """Give what is added to the scores of some rows."""
+        mask = self._mask_rows(rows, sources)
+        return mask if self.bias is None else _sum(self.bias[:, :, rows, :sources], mask)
+
+    def _mask_rows(self, rows: slice, sources: int) -> Float[Tensor, "_example _head row source"] | None:
         """Give the additive mask of some rows, whatever form the model's attention takes its mask in."""
         if self.mask is not None:
-            return _add(self.mask[:, :, rows, :sources], self._dtype)
+            return _add(self._each_row(self.mask)[:, :, rows, :sources], self._dtype)
         if not self._is_causal() or rows.start >= sources - 1:
             return None
         return _mask_causally(rows.start, rows.stop, sources, self._dtype, self.key.device)
 
     def _mask_places(self, places: Places) -> Float[Tensor, "example _head each source"] | None:
+        """Give what is added to the scores of the explained positions."""
+        mask = self._mask_at(places)
+        return mask if self.bias is None else _sum(self._pick(self.bias, places), mask)
+
+    def _mask_at(self, places: Places) -> Float[Tensor, "example _head each source"] | None:
         """Give the additive mask of the explained positions."""
         if self.mask is not None:
-            mask = self.mask.expand(self.query.shape[0], -1, -1, -1).transpose(1, 2)
-            return _add(places.pick(mask).transpose(1, 2), self._dtype)
+            return _add(self._pick(self._each_row(self.mask), places), self._dtype)
         if not self._is_causal():
             return None
         sources = torch.arange(self.key.shape[2], device=self.key.device)
         return _add((sources <= places.index(self.key.device)[:, :, None])[:, None], self._dtype)
+
+    def _each_row(self, mask: Shaped[Tensor, "_example _head _ source"]) -> Tensor:
+        """Give a mask that may be one for all rows with an entry for each."""
+        return mask.expand(-1, -1, self.query.shape[2], -1)
+
+    def _pick(self, added: Shaped[Tensor, "_example _head row source"], places: Places) -> Tensor:
+        """Pick the explained positions of what is added to scores."""
+        return places.pick(added.expand(self.query.shape[0], -1, -1, -1).transpose(1, 2)).transpose(1, 2)
 
     def _is_causal(self) -> bool:
         """Say whether attention without a mask is causal, as transformers' sdpa decides it."""
@@ -138,41 +157,53 @@ def _add(
     return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
 
 
-def watch_attention(model: Model, watcher: Callable[[AttentionCall], None]) -> AbstractContextManager[Any]:
-    """Tell `watcher` of every attention call that the model makes; restore its attention afterwards.
+def _sum(
+    bias: Float[Tensor, "_example _head row source"], mask: Float[Tensor, "_example _head row source"] | None
+) -> Float[Tensor, "_example _head row source"]:
+    return bias if mask is None else bias.to(mask.dtype) + mask
+
+
+def watch_attention(
+    model: Model, watchers: Sequence[Callable[[AttentionCall], None]]
+) -> AbstractContextManager[Any]:
+    """Tell `watchers` of every attention call that the model makes; restore its attention afterwards.
 
     One run at a time: the attention implementation is a setting of the config, which models may share.
     """
+    return _watch_interface(model, watchers) if uses_interface(model) else _watch_torch(watchers)
+
+
+def uses_interface(model: Model) -> bool:
+    """Say whether the attention of a model goes through transformers' interface."""
     paths = [each.module for each in model.architecture.decoder.sublayers if isinstance(each, Attention)]
-    if all(find_eager(module_at(model.blocks[0], path)) is not None for path in paths):
-        return _watch_interface(model, watcher)
-    return _watch_torch(watcher)
+    return all(find_eager(module_at(model.blocks[0], path)) is not None for path in paths)
 
 
 @contextmanager
-def _watch_torch(watcher: Callable[[AttentionCall], None]) -> Iterator[None]:
+def _watch_torch(watchers: Sequence[Callable[[AttentionCall], None]]) -> Iterator[None]:
     """Watch calls of torch's attention function."""
 
     def see(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]) -> None:
-        watcher(AttentionCall(None, query, key, value, mask, options, attend_plainly))
+        for watcher in watchers:
+            watcher(AttentionCall(None, query, key, value, mask, options, attend_plainly))
 
     with RUNNING, SeeDirectCalls(see):
         yield
 
 
 @contextmanager
-def _watch_interface(model: Model, watcher: Callable[[AttentionCall], None]) -> Iterator[None]:
+def _watch_interface(model: Model, watchers: Sequence[Callable[[AttentionCall], None]]) -> Iterator[None]:
     """Watch calls through transformers' interface."""
     with RUNNING:
-        configs = _configs(model.network.config)
+        configs = _configs(model)
         own = [config._attn_implementation for config in configs]
-        token = _watcher.set(watcher)
+        token = _watchers.set(watchers)
         try:
             for config, name in zip(configs, own, strict=True):
                 config._attn_implementation = _watched(name)
             yield
         finally:
-            _watcher.reset(token)
+            _watchers.reset(token)
             for config, name in zip(configs, own, strict=True):
                 config._attn_implementation = name
 
@@ -206,11 +237,14 @@ def _attend(
     attention_mask: Tensor | None,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Run the model's own attention function; tell the watcher of the call, without what that ignores."""
-    watcher, eager = _watcher.get(), find_eager(module)
-    if watcher is not None and eager is not None:
+    """Run the model's own attention function; tell the watchers of the call, without what that ignores."""
+    watchers, eager = _watchers.get(), find_eager(module)
+    if watchers and eager is not None:
         heeded = {name: option for name, option in options.items() if name not in unheeded}
-        watcher(AttentionCall(module, query, key, value, attention_mask, heeded, eager))
+        bias = heeded.pop("position_bias", None)
+        call = AttentionCall(module, query, key, value, attention_mask, heeded, eager, bias)
+        for watcher in watchers:
+            watcher(call)
     return function(module, query, key, value, attention_mask, **options)
 
 
@@ -223,7 +257,10 @@ def find_eager(module: nn.Module) -> _Function | None:
     return None
 
 
-def _configs(config: Any) -> list[Any]:
-    """List a config and the configs inside it."""
+def _configs(model: Model) -> list[Any]:
+    """List the config of a network, the configs inside it, and those of its stacks (T5 has some)."""
+    config = model.network.config
+    stacks = [model.decoder] if model.encoder_stack is None else [model.decoder, model.encoder_stack.module]
     inner = [getattr(config, name, None) for name in getattr(config, "sub_configs", {})]
-    return [config, *(sub for sub in inner if sub is not None)]
+    found = [config, *inner, *(getattr(stack, "config", None) for stack in stacks)]
+    return list({id(each): each for each in found if each is not None}.values())

@@ -88,7 +88,7 @@ class ReturnedWeights:
 
 def find_weights(returned: Any) -> Float[Tensor, "example head position source"] | None:
     """Find the attention weights among what an attention module returned; None where there are none."""
-    several = returned if isinstance(returned, tuple) else ()
+    several = returned[::-1] if isinstance(returned, tuple) else ()  # T5 gives a bias by position before them
     return next((each for each in several if isinstance(each, Tensor) and each.ndim == 4), None)
 
 

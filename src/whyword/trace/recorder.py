@@ -7,7 +7,8 @@ whatever happens.
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -16,32 +17,53 @@ from torch import Tensor, nn
 
 from ..contributions import Contributions
 from ..errors import ModelError, ProofError
-from ..models.architecture import Attention, Stack
-from ..models.model import Model, module_at
+from ..models.architecture import Attention
+from ..models.model import LoadedStack, Model, module_at
 from ..progress import report
 from ..proof import require_close, tolerance_of
-from .attention import RUNNING, AttentionCall, find_eager, watch_attention
+from .attention import AttentionCall, find_eager, uses_interface, watch_attention
 from .direct import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_weights
 from .precision import keep_precision
 from .reduction import Reduction, Weigher
+from .running import run
 from .store import Store
 from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
 
-__all__ = ["generate", "record", "run"]
+__all__ = ["record"]
 
 
 @torch.no_grad()
-def record(model: Model, prompts: Sequence[Sequence[int]], places: Places, plan: Plan | None = None) -> Trace:
-    """Run the network once on some prompts and trace what was written at a range of positions of each."""
-    recorder = _Recorder(model, places, plan or Plan())
+def record(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    places: Places,
+    plan: Plan | None = None,
+    sources: Sequence[Sequence[int]] | None = None,
+) -> Trace:
+    """Run the network once on some prompts and trace what was written at a range of positions of each.
+
+    `sources`: what the encoder of a model that has one reads; prompts are what its decoder reads. The encoder
+    is traced, at all positions, where contributions are asked for.
+    """
+    plan, lengths = plan or Plan(), None if sources is None else tuple(map(len, sources))
+    recorder = _Recorder(model, model.decoder_stack, places, plan, lengths)
+    encoder = None
+    if model.encoder_stack is not None and lengths is not None and plan.mixed_blocks > 0:
+        everywhere = Places((range(max(lengths)),) * len(lengths))
+        whole = replace(plan, mixed_blocks=len(model.encoder_stack.blocks))
+        encoder = _Recorder(model, model.encoder_stack, everywhere, whole, lengths)
+    recorders = [recorder] if encoder is None else [encoder, recorder]
+    # Of a model with an encoder the caller counts what attention returns, so it must know that it is asked.
+    asked = {"output_attentions": True} if sources is not None and not uses_interface(model) else {}
     with ExitStack() as stack:
-        stack.enter_context(watch_attention(model, recorder.see_attention))
+        stack.enter_context(watch_attention(model, [each.see for each in recorders]))
         stack.enter_context(keep_precision(model.dtype))
-        for handle in recorder.hooks():
-            stack.callback(handle.remove)
+        for each in recorders:
+            for handle in each.hooks():
+                stack.callback(handle.remove)
         try:
-            logits = run(model, prompts)[0].to(model.compute_dtype)
+            logits = run(model, prompts, sources, asked)[0].to(model.compute_dtype)
         except ProofError:
             require_finite_weights(model)
             raise
@@ -51,6 +73,8 @@ def record(model: Model, prompts: Sequence[Sequence[int]], places: Places, plan:
         unembedded=recorder.unembedded,
         logits=logits,
         uncapped=logits if model.logit_cap is None else _uncap(model, recorder.unbounded, logits),
+        encoder=None if encoder is None else encoder.trace_stack(),
+        lengths=lengths,
     )
     require_finite(model, trace)
     return trace
@@ -73,86 +97,53 @@ def _uncap(
     return uncapped
 
 
-@torch.no_grad()
-def run(model: Model, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "example row vocab"]:
-    """Run the network as it is, without dropout, and give its logits.
-
-    Prompts are padded on the right, where no token of a causal model sees it: no mask is needed, and no
-    padding token either, so that each prompt's last token is repeated.
-    """
-    longest = max(map(len, prompts))
-    padded = [[*ids, *[ids[-1]] * (longest - len(ids))] for ids in prompts]
-    with _evaluating(model):
-        output = model.network(input_ids=torch.tensor(padded, device=model.device), use_cache=False)
-    return cast(Tensor, output.logits)
-
-
-@torch.no_grad()
-def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
-    """Let the network go on greedily, whatever its own settings for generation are."""
-    prompt = torch.tensor([list(ids)], device=model.device)
-    with _evaluating(model):
-        generated = model.network.generate(
-            prompt,
-            attention_mask=torch.ones_like(prompt),
-            max_new_tokens=new_tokens,
-            do_sample=False,
-            num_beams=1,
-            repetition_penalty=1.0,
-            no_repeat_ngram_size=0,
-            return_dict_in_generate=False,
-        )
-    return [int(id_) for id_ in generated[0, len(ids) :]]
-
-
-@contextmanager
-def _evaluating(model: Model) -> Iterator[None]:
-    """Switch dropout off, and every module back to what it was afterwards."""
-    with RUNNING:
-        training = [module for module in model.modules if module.training]
-        for module in training:
-            module.training = False
-        try:
-            yield
-        finally:
-            for module in training:
-                module.training = True
-
-
 class _Recorder:
-    """Gathers a trace from hooks; lives for one run."""
+    """Gathers the trace of one stack from hooks; lives for one run."""
 
     unembedded: Tensor
     unbounded: Tensor
     """What the unembedding gave, of a model that caps its logits."""
 
-    def __init__(self, model: Model, places: Places, plan: Plan) -> None:
+    def __init__(
+        self,
+        model: Model,
+        stack: LoadedStack,
+        places: Places,
+        plan: Plan,
+        lengths: tuple[int, ...] | None,
+    ) -> None:
         self.model = model
-        self.stack: Stack = model.architecture.decoder
+        self.stack = stack
+        self.sublayers = stack.stack.sublayers
+        self.lengths = lengths
         self.places = places
         self.examples = len(places.ranges)
         self.device = model.device
         self.plan = plan
-        self.store = Store(len(model.blocks), model.compute_dtype)
+        self.store = Store(len(stack.blocks), model.compute_dtype)
         self.streams: dict[int, Tensor] = {}
         """Whole streams as they entered, until their block is reduced."""
         self.calls: dict[nn.Module | None, AttentionCall] = {}
         self.values: dict[nn.Module, Tensor] = {}
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+        self.modules: set[nn.Module | None] = {None}
+        """The attention modules of this stack; None stands for calls that do not say whose they are."""
         self.thread = threading.get_ident()
 
-    def see_attention(self, call: AttentionCall) -> None:
-        self.calls[call.module] = call
+    def see(self, call: AttentionCall) -> None:
+        if call.module in self.modules:
+            self.calls[call.module] = call
 
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
         own = self._own
-        for index, block in enumerate(self.model.blocks):
+        for index, block in enumerate(self.stack.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
-            for order, sublayer in enumerate(self.stack.sublayers):
+            for order, sublayer in enumerate(self.sublayers):
                 output = module_at(block, sublayer.output)
                 if isinstance(sublayer, Attention):
                     module = module_at(block, sublayer.module)
+                    self.modules.add(module)
                     if sublayer.value is not None and find_eager(module) is None:
                         projection = module_at(module, sublayer.value.projection)
                         yield module.register_forward_pre_hook(own(self._ask_for_weights), with_kwargs=True)
@@ -162,6 +153,8 @@ class _Recorder:
                 else:
                     yield output.register_forward_hook(own(self._keep_mlp(index, order)))
             yield block.register_forward_hook(own(self._leave(index)))
+        if not self.stack.causal:
+            return
         yield self.model.unembedding.register_forward_pre_hook(own(self._unembed))
         if self.model.logit_cap is not None:
             yield self.model.unembedding.register_forward_hook(own(self._keep_unbounded))
@@ -173,22 +166,23 @@ class _Recorder:
             stream_in=store.of_all("stream in"),
             sublayers=tuple(
                 AttentionTrace(
-                    weights=store.by_block("weights"),
-                    values=store.by_block("values"),
+                    weights=store.by_block(f"weights {order}"),
+                    values=store.by_block(f"values {order}"),
                     output=store.of_all(f"output {order}"),
-                    contributions=self._contributions(),
+                    contributions=self._contributions(order),
+                    cross=sublayer.cross,
                 )
                 if isinstance(sublayer, Attention)
                 else MlpTrace(store.of_all(f"output {order}"))
-                for order, sublayer in enumerate(self.stack.sublayers)
+                for order, sublayer in enumerate(self.sublayers)
             ),
             stream_out=store.of_all("stream out"),
         )
 
-    def _contributions(self) -> tuple[Contributions, ...]:
-        """Give C of the blocks it was asked for, from its chunks."""
+    def _contributions(self, order: int) -> tuple[Contributions, ...]:
+        """Give C of a sub-layer, of the blocks it was asked for, from its chunks."""
         chunks: list[tuple[Tensor, ...]] = []
-        while kept := self.store.by_block(f"contributions {len(chunks)}"):
+        while kept := self.store.by_block(f"contributions {order} {len(chunks)}"):
             chunks.append(kept)
         return tuple(map(Contributions, zip(*chunks, strict=True)))
 
@@ -232,16 +226,17 @@ class _Recorder:
         def reduce(module: nn.Module, _args: Any, returned: Any) -> None:
             weigher = self._weigher(module, sublayer, returned, index)
             context, output = self.projections.pop(module)
-            reduction = Reduction(self.model, index, sublayer, weigher, context, output)
+            reduction = Reduction(self.model, self.stack, index, sublayer, weigher, context, output)
             if index < self.plan.mixed_blocks:
-                weights, contributions = reduction.mix(self.places, self.streams[index], self.plan.chunk)
+                mixed = reduction.mix(self.places, self.streams[index], self.plan.chunk, self.lengths)
+                weights, self.streams[index] = mixed.weights, mixed.stream
                 dtype = torch.float16 if self.plan.half else None
-                for place, chunk in enumerate(contributions.chunks):
-                    self.store.keep(f"contributions {place}", index, chunk, dtype=dtype)
+                for place, chunk in enumerate(mixed.contributions.chunks):
+                    self.store.keep(f"contributions {order} {place}", index, chunk, dtype=dtype)
             else:
                 weights = reduction.weigh(self.places)
-            self.store.keep("weights", index, weights)
-            self.store.keep("values", index, weigher.value)
+            self.store.keep(f"weights {order}", index, weights)
+            self.store.keep(f"values {order}", index, weigher.value)
             self._keep_rows(f"output {order}", index, output)
 
         return reduce
@@ -255,8 +250,8 @@ class _Recorder:
         weights = find_weights(returned)
         if sublayer.value is None or projected is None or weights is None:
             raise ModelError(
-                f"The attention of block {index + 1} ({type(module).__name__}) does not go through "
-                "transformers' attention interface.",
+                f"The attention of {self.stack.name_block(index)} ({type(module).__name__}) does not go "
+                "through transformers' attention interface.",
                 "Describe where its values are with Attention(value=ValueLayout(...)).",
             )
         dim = self.projections[module][0].shape[-1] // weights.shape[1]
@@ -274,7 +269,7 @@ class _Recorder:
         def leave(_module: nn.Module, _args: Any, output: Any) -> None:
             stream = output[0] if isinstance(output, tuple) else output
             del self.streams[index]
-            report("blocks", index + 1, len(self.model.blocks))
+            report("blocks", index + 1, len(self.stack.blocks))
             self._keep_rows("stream out", index, self._by_example(stream))
 
         return leave

@@ -8,19 +8,31 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from ..contributions import Contributions, contribute
+from ..contributions import Contributions, contribute, contribute_across, contribute_both_ways
 from ..models.architecture import Attention
-from ..models.model import Model, module_at, output_weight
+from ..models.model import LoadedStack, Model, module_at, output_weight
 from ..norm import freeze
 from ..proof import require_close, tolerance_of
 from .attention import AttentionCall
 from .direct import ReturnedWeights
 from .types import Places
 
-__all__ = ["Reduction", "Weigher"]
+__all__ = ["Mixed", "Reduction", "Weigher"]
 
 Weigher = AttentionCall | ReturnedWeights
 """Something that gives attention weights (`weigh`, `weigh_places`), and the values they weigh (`value`)."""
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """An attention sub-layer as a mix of what it read."""
+
+    weights: Float[Tensor, "position head source"]
+    """Attention weights of the explained positions."""
+    contributions: Contributions
+    """C of all positions."""
+    stream: Float[Tensor, "example stream model"]
+    """The stream after the sub-layer."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,7 @@ class Reduction:
     """What an attention sub-layer read and gave, at all positions."""
 
     model: Model
+    stack: LoadedStack
     index: int
     """Which block, from 0."""
     sublayer: Attention
@@ -41,14 +54,19 @@ class Reduction:
         return self.weigher.weigh_places(places).transpose(1, 2).flatten(0, 1)
 
     def mix(
-        self, places: Places, stream: Float[Tensor, "example stream model"], rows: int
-    ) -> tuple[Float[Tensor, "position head source"], Contributions]:
+        self,
+        places: Places,
+        stream: Float[Tensor, "example stream model"],
+        rows: int,
+        lengths: tuple[int, ...] | None,
+    ) -> Mixed:
         """Give the attention weights of the explained positions, and C of all, so many rows at once.
 
-        Norms and a multiplier after the sub-layer are applied to the parts, norms frozen.
+        Norms and a multiplier after the sub-layer are applied to the parts, norms frozen. `lengths`: of the
+        sources that an encoder reads.
         """
-        dtype, norm = self.model.compute_dtype, self.model.architecture.decoder.norm
-        block = self.model.blocks[self.index]
+        dtype, norm = self.model.compute_dtype, self.stack.stack.norm
+        block = self.stack.blocks[self.index]
         output = self.output.to(dtype)
         residual = stream.to(output)
         scale, projected = None, self._project_values()
@@ -63,29 +81,36 @@ class Reduction:
             residual, whole = frozen.map_vectors(residual), frozen.apply(whole)
             scale = frozen.scale if scale is None else scale * frozen.scale
             projected = frozen.map_rows(projected)
+        causal = self.stack.causal and not self.sublayer.cross
         explained, kept = places.shared, whole.new_zeros(0)
         if explained is not None:
             examples, heads, sources, _ = projected.shape
             kept = whole.new_zeros(examples, places.each, heads, sources)
 
         def weigh(rows: slice) -> Float[Tensor, "example head row source"]:
-            weights = self.weigher.weigh(rows, rows.stop)
+            weights = self.weigher.weigh(rows, rows.stop if causal else projected.shape[2])
             self._prove_weights(weights, rows)
             if explained is not None:
                 first, last = max(rows.start, explained.start), min(rows.stop, explained.stop)
                 if first < last:
                     own = weights[:, :, first - rows.start : last - rows.start].transpose(1, 2)
-                    kept[:, first - explained.start : last - explained.start, :, : rows.stop] = own
+                    kept[:, first - explained.start : last - explained.start, :, : own.shape[3]] = own
             return weights if scale is None else weights * scale[:, None, rows]
 
-        contributions = contribute(weigh, projected, residual, whole, rows, self.model.workspace)
-        return self.weigh(places) if explained is None else kept.flatten(0, 1), contributions
+        workspace = self.model.workspace
+        if causal:
+            contributions = contribute(weigh, projected, residual, whole, rows, workspace)
+        else:
+            several = contribute_across if self.sublayer.cross else contribute_both_ways
+            contributions = several(weigh, projected, residual, whole, rows, lengths or (), workspace)
+        weights = self.weigh(places) if explained is None else kept.flatten(0, 1)
+        return Mixed(weights, contributions, whole)
 
     def _project_values(self) -> Float[Tensor, "example head source model"]:
         """Give P[h, j] = v[h, j] W_O[h]: what a source writes through a head when it gets all the weight."""
         dtype = self.model.compute_dtype
         examples, value_heads, _, dim = self.weigher.value.shape
-        weight = output_weight(module_at(self.model.blocks[self.index], self.sublayer.output), dtype)
+        weight = output_weight(module_at(self.stack.blocks[self.index], self.sublayer.output), dtype)
         weight = rearrange(weight, "(head dim) model -> head dim model", dim=dim)
         value = self.weigher.value.to(dtype)
         value = rearrange(value, "example head source dim -> head (example source) dim")
@@ -119,7 +144,7 @@ class Reduction:
             )
         require_close(
             "attention weights × values",
-            f"block {self.index + 1}",
+            self.stack.name_block(self.index) + (", cross-attention" if self.sublayer.cross else ""),
             found=(projected[:, :, None] @ weights.transpose(2, 3))[:, :, 0],  # this way round it is fastest
             expected=(context @ direction).transpose(1, 2),
             scale=longest * torch.linalg.vector_norm(direction),

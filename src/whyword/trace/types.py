@@ -79,7 +79,10 @@ class AttentionTrace:
     output: Float[Tensor, "block position model"]
     """What the output projection gave, its bias included."""
     contributions: tuple[Contributions, ...]
-    """C, in as many blocks from the first as it was asked for."""
+    """C, in as many blocks from the first as it was asked for; in cross-attention over the encoder's
+    positions, and last over what was there before."""
+    cross: bool = False
+    """Whether sources are the encoder's positions."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,17 @@ class StackTrace:
 
     @property
     def contributions(self) -> tuple[Contributions, ...]:
-        """C of the blocks it was asked for."""
-        return next(part.contributions for part in self.sublayers if isinstance(part, AttentionTrace))
+        """C of self-attention, of the blocks it was asked for."""
+        return self._contributions(cross=False)
+
+    @property
+    def cross_contributions(self) -> tuple[Contributions, ...]:
+        """C of cross-attention, of the same blocks."""
+        return self._contributions(cross=True)
+
+    def _contributions(self, *, cross: bool) -> tuple[Contributions, ...]:
+        parts = (part for part in self.sublayers if isinstance(part, AttentionTrace))
+        return next(part.contributions for part in parts if part.cross == cross)
 
 
 @dataclass(frozen=True)
@@ -121,3 +133,6 @@ class Trace:
     uncapped: Float[Tensor, "position vocab"]
     """The logits before they are capped, which are what is explained; where nothing caps them, `logits`."""
     encoder: StackTrace | None = None
+    """The encoder at all its positions, where contributions were asked for."""
+    lengths: tuple[int, ...] | None = None
+    """How many tokens the source of each example has, of a model with an encoder; beyond is padding."""
