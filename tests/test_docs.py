@@ -106,6 +106,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword",
         "## whyword explain",
         "## whyword predict",
+        "## whyword translate",
         "## whyword models",
         "## whyword doctor",
     ]
@@ -127,11 +128,16 @@ def test_the_python_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.real
 @pytest.mark.parametrize("block", [block for block in blocks("index.md", "text") if block.startswith("$")])
 def test_what_the_quickstart_shows_is_what_is_printed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch_folder()
+    compare_with_the_command(block, monkeypatch)
+
+
+def compare_with_the_command(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the command in a block's first line; what it prints is what the block shows, rounding aside."""
     from typer.testing import CliRunner
 
     from whyword.cli.application import application
 
-    fetch_folder()
     for name, value in {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
     command, _, shown = block.partition("\n")
@@ -159,7 +165,7 @@ def test_the_description_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_the_table_of_families_is_the_catalogue() -> None:
     table = (DOCS / "architectures.md").read_text().split("## Catalogued")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| `(\w+)` \|", table, flags=re.MULTILINE)
+    rows = re.findall(r"^\| `([\w-]+)` \| (.*?) \| `(\w+)` \|", table, flags=re.MULTILINE)
     found = {type_: (re.findall("`(.*?)`", names), block) for type_, names, block in rows}
     assert found == {
         type_: ([entry.name for entry in entries], entries[0].decoder.blocks)
@@ -237,3 +243,14 @@ def test_the_licence() -> None:
     project = (ROOT / "pyproject.toml").read_text()
     assert 'license = "Apache-2.0"' in project
     assert 'license-files = ["LICENSE"]' in project
+
+
+@pytest.mark.real
+def test_the_page_on_translation(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "opus-mt-zh-en").symlink_to(shared / "models" / "opus-mt-zh-en")
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("translation.md", "text"):
+        compare_with_the_command(block, monkeypatch)
+    names = run_blocks("translation.md")
+    assert names["again"].to_dict() == names["t"].to_dict()
+    assert names["t"].flagged == []

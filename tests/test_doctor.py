@@ -16,12 +16,12 @@ from whyword.cli.application import application
 from whyword.doctor import IDENTITIES, LENGTHS, diagnose, open_to_diagnose
 from whyword.models import open_model
 from whyword.models.shrink import make_small, shrink
-from whyword.models.tiny import FAMILIES, build
+from whyword.models.tiny import FAMILIES, TRANSLATORS, build
 
 RUNNER = CliRunner()
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", sorted([*FAMILIES, *TRANSLATORS]))
 def test_every_family_is_proven(name: str) -> None:
     found = diagnose(open_model(build(name, torch.float64)))
     assert found.proven, found.failure
@@ -96,9 +96,10 @@ def test_json(folder: Path) -> None:
 def test_all_families_in_one_table() -> None:
     result = RUNNER.invoke(application, ["doctor", "--all"])
     assert result.exit_code == 0, result.output
-    for name in FAMILIES:
+    every = [*FAMILIES, *TRANSLATORS]
+    for name in every:
         assert re.search(rf"^{re.escape(name)} .*proven$", result.output, re.MULTILINE), name
-    assert f"{len(FAMILIES)} of {len(FAMILIES)} proven in float64" in result.output
+    assert f"{len(every)} of {len(every)} proven in float64" in result.output
 
 
 def test_a_model_that_fails_gives_exit_code_1(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_all_goes_alone() -> None:
     assert "--all was given with a model." in result.stderr
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", sorted([*FAMILIES, *TRANSLATORS]))
 def test_a_config_of_every_family_can_be_shrunk(name: str) -> None:
     config = build(name, torch.float32).config
     small = shrink(config)

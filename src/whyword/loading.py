@@ -89,14 +89,10 @@ def prove(model: Model, ids: Sequence[int] | None = None) -> float:
     """
     ids = probe(model) if ids is None else list(ids)
     prompts, sources = [ids], None
-    if model.encoder_stack is not None:  # two sources of different length: padding must change nothing
+    if model.encoder_stack is not None:  # two sources of different length: with padding, and its mask
         prompts, sources = [ids[::-1]] * 2, [ids, ids[: len(ids) // 2 + 1]]
-    with keep_precision(model.dtype):  # all runs in float64, or in what the model is in
-        alone = [
-            run(model, [prompt], None if sources is None else [sources[place]])[0]
-            for place, prompt in enumerate(prompts)
-        ]
-    expected = torch.cat(alone).to(model.compute_dtype)
+    with keep_precision(model.dtype):  # both runs in float64, or in what the model is in
+        expected = run(model, prompts, sources).flatten(0, 1).to(model.compute_dtype)
     places = Places((range(len(ids)),) * len(prompts))
     trace = record(model, prompts, places, Plan(len(model.blocks)), sources)
     require_close(

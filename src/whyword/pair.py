@@ -75,7 +75,7 @@ def _follow(model: Model, source: Tokens, start: list[int], translation: Text | 
         ids = generate_translation(model, source.ids, start, room)
         target = _spell_target(model, start, ids)
     elif isinstance(translation, str):
-        target = encode_target(model, start, translation)
+        target = _encode_target(model, start, translation)
     else:
         target = _spell_target(model, start, _read_ids(model, translation, "translation").ids)
     if len(target) <= len(start):
@@ -98,7 +98,16 @@ def _read_source(model: Model, source: Text, mark: str) -> Tokens:
     return spell(source, tokens.ids, moved, names)
 
 
-def encode_target(model: Model, start: Sequence[int], text: str) -> Tokens:
+def encode_target(model: Model, pair: Pair, text: str, languages: tuple[str | None, str | None]) -> Tokens:
+    """Read another translation of a pair's source."""
+    start = pair.target.ids[: pair.first]
+    if model.tokenizer is None:
+        return _spell_target(model, start, _read_ids(model, text, "foil").ids)
+    with speak(model.tokenizer, *languages):
+        return _encode_target(model, start, text)
+
+
+def _encode_target(model: Model, start: Sequence[int], text: str) -> Tokens:
     """Read a translation, after forced tokens and up to the token that ends it."""
     if not text.strip():
         raise InputError("The translation is empty.", "Give a text of at least one token, or None.")
@@ -131,7 +140,7 @@ def _spell_target(model: Model, start: list[int], ids: list[int]) -> Tokens:
     plain = [id_ for id_ in ids if id_ not in model.special_ids]
     text = str(model.tokenizer.decode(plain, clean_up_tokenization_spaces=False)).strip()
     if text:
-        again = encode_target(model, start, text)
+        again = _encode_target(model, start, text)
         if again.ids in ([*start, *ids], [*start, *ids, end]):
             return again.first(len(start) + len(ids))
     if model.tokenizer.is_fast:

@@ -74,6 +74,15 @@ class Translation(Shown):
             if share < self.threshold and not token.special
         ]
 
+    def show(self, by: str = "word", top: int | None = None, block: int | None = None) -> None:
+        """Print the terminal view, by word or token; `top`: so many columns; `block`: of one, from 1."""
+        from rich.console import Console
+
+        from .view.terminal import print_document
+        from .view.translation import at_block
+
+        print_document(at_block(self.to_dict(), block), Console(), by, top)
+
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document: one matrix of explained tokens × (source | prefix), and the same by block.
 
@@ -127,8 +136,8 @@ def read_translation(document: dict[str, Any]) -> Translation:
         first=document["first"],
         choices=tuple(Choice(**choice) for choice in document["choices"]),
         foils=tuple(None if foil is None else Choice(**foil) for foil in document["foils"]),
-        source_by_block=by_block[..., : len(source)],
-        prefix_by_block=by_block[..., len(source) :],
+        source_by_block=by_block[..., : len(source)].contiguous(),
+        prefix_by_block=by_block[..., len(source) :].contiguous(),
         source_shares=None if shares is None else torch.tensor(shares, dtype=torch.float32),
         threshold=document["threshold"],
         ledgers=tuple(

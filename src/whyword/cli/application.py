@@ -11,6 +11,7 @@ from .doctor import doctor
 from .explain import explain
 from .models import models
 from .predict import predict
+from .translate import translate
 
 __all__ = ["application", "main"]
 
@@ -21,7 +22,7 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, predict, models, doctor):
+for command in (explain, predict, translate, models, doctor):
     application.command()(command)
 
 

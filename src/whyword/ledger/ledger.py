@@ -66,7 +66,36 @@ def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledge
 def give_ledgers(model: Model, trace: Trace, entries: Entries) -> tuple[Ledger, ...]:
     """Give the ledger of every position of a trace, proven, from its entries."""
     closed = close(model, entries, list(trace.places))
-    return tuple(_give(entries, closed, trace, row) for row in range(len(closed.total)))
+    single = (
+        each.tolist()
+        for each in (
+            entries.embedding.double(),
+            entries.norm_bias.double(),
+            entries.unembedding_bias.double(),
+            closed.total,
+            entries.logit.double(),
+            closed.error,
+        )
+    )
+    attention_bias, mlp = entries.attention_bias.double(), entries.mlp.double()
+    return tuple(
+        Ledger(
+            embedding=embedding,
+            attention=closed.attention[row],
+            attention_bias=attention_bias[row],
+            mlp=mlp[row],
+            norm_bias=norm_bias,
+            unembedding_bias=unembedding_bias,
+            total=total,
+            logit=logit,
+            error=error,
+            by_head=entries.by_head[row, :, :, : position + 1].clone(),  # not a view of all positions
+            **_give_cross(entries, closed, trace, row),
+        )
+        for row, (position, embedding, norm_bias, unembedding_bias, total, logit, error) in enumerate(
+            zip(trace.places, *single, strict=True)
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -101,27 +130,15 @@ def close(model: Model, entries: Entries, positions: Sequence[int]) -> Closed:
     return Closed(attention, cross, total, error)
 
 
-def _give(entries: Entries, closed: Closed, trace: Trace, row: int) -> Ledger:
-    """Give the ledger of one position, with what it could see; nothing is a view of all positions."""
-    example, place = divmod(row, trace.places.each)
-    position = trace.places.ranges[example][place]
-    cross = entries.cross_by_head
-    return Ledger(
-        embedding=float(entries.embedding[row]),
-        attention=closed.attention[row],
-        attention_bias=entries.attention_bias[row].double(),
-        mlp=entries.mlp[row].double(),
-        norm_bias=float(entries.norm_bias[row]),
-        unembedding_bias=float(entries.unembedding_bias[row]),
-        total=float(closed.total[row]),
-        logit=float(entries.logit[row]),
-        error=float(closed.error[row]),
-        by_head=entries.by_head[row, :, :, : position + 1].clone(),
-        cross_attention=None if closed.cross_attention is None else closed.cross_attention[row],
-        cross_attention_bias=None
-        if entries.cross_attention_bias is None
-        else entries.cross_attention_bias[row].double(),
-        cross_by_head=None
-        if cross is None or trace.lengths is None
-        else cross[row, :, :, : trace.lengths[example]].clone(),
-    )
+def _give_cross(entries: Entries, closed: Closed, trace: Trace, row: int) -> dict[str, Tensor]:
+    """Give what cross-attention adds at one position, of a model that has it."""
+    if closed.cross_attention is None or trace.lengths is None:
+        return {}
+    assert entries.cross_by_head is not None
+    assert entries.cross_attention_bias is not None
+    length = trace.lengths[row // trace.places.each]
+    return {
+        "cross_attention": closed.cross_attention[row],
+        "cross_attention_bias": entries.cross_attention_bias[row].double(),
+        "cross_by_head": entries.cross_by_head[row, :, :, :length].clone(),
+    }

@@ -1,5 +1,6 @@
 """Open a model wherever it is: hub id, local folder, GGUF file, or an object already in memory."""
 
+import warnings
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from safetensors import SafetensorError
 
 from ..errors import ModelError
 from .architecture import Architecture
-from .catalogue import catalogued, describe, refuse
+from .catalogue import describe, refuse
+from .failure import explain_failure, first_line
 from .model import Model, require_attention, require_same_stacks
 
 __all__ = ["name_source", "open_model", "read_config", "read_dtype"]
@@ -112,7 +114,7 @@ def read_config(source: str | Path, allow: str | Collection[str] = ()) -> Any:
             source, trust_remote_code="remote-code" in _allowed(allow), **options
         )
     except (OSError, ValueError, ImportError, KeyError) as error:
-        raise _explain_failure(str(source), error) from error
+        raise explain_failure(str(source), error) from error
 
 
 def _load_network(
@@ -133,7 +135,7 @@ def _load_network(
             **options,
         )
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
-        raise _explain_failure(source, error) from error
+        raise explain_failure(source, error) from error
     if missing := sorted(info["missing_keys"]):
         raise ModelError(
             f"{source} lacks {len(missing)} weights of {type(network).__name__}, among them {missing[0]}.",
@@ -173,12 +175,16 @@ def _load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any
     try:
         if "gguf_file" not in options and not any(has_file(source, file) for file in _TOKENIZER_FILES):
             return None
-        return AutoTokenizer.from_pretrained(source, trust_remote_code="remote-code" in allowed, **options)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")  # works without
+            return AutoTokenizer.from_pretrained(
+                source, trust_remote_code="remote-code" in allowed, **options
+            )
     except OSError:
         return None
     except (ValueError, ImportError, KeyError) as error:
         raise ModelError(
-            f"The tokenizer of {source} cannot be loaded: {_first_line(error)}.",
+            f"The tokenizer of {source} cannot be loaded: {first_line(error)}.",
             "Install what it needs, or pass one with whyword.load(..., tokenizer=...).",
         ) from error
 
@@ -208,56 +214,6 @@ def _require_hub_name(source: str) -> None:
             f"There is no folder {source}.",
             "Give a folder with config.json and weights, or a name on the hub.",
         )
-
-
-def _explain_failure(source: str, error: Exception) -> ModelError:
-    """Say in two lines why transformers could not load a model."""
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-        RepositoryNotFoundError,
-    )
-
-    causes = list(_causes(error))
-    text = "\n".join(str(cause) for cause in causes)
-    if any(isinstance(cause, GatedRepoError) for cause in causes):
-        return ModelError(
-            f"{source} is gated on the hub.", "Ask for access on its page and log in with `hf auth login`."
-        )
-    if any(isinstance(cause, RepositoryNotFoundError | HFValidationError) for cause in causes):
-        return ModelError(
-            f"The hub has no model {source!r}, and there is no such folder.",
-            "Check the name, or give a local folder.",
-        )
-    if "trust_remote_code" in text:
-        return ModelError(
-            f"{source} needs code of its own to be run.",
-            "If you trust it, pass whyword.load(..., allow='remote-code').",
-        )
-    unreachable = (LocalEntryNotFoundError, OfflineModeIsEnabled, ConnectionError)
-    if any(isinstance(cause, unreachable) for cause in causes) or "couldn't connect" in text:
-        return ModelError(
-            f"{source!r} is not in the local cache, and the hub cannot be reached.",
-            "Go online (and unset HF_HUB_OFFLINE) to fetch it once, or give a local folder.",
-        )
-    if "safetensors" in text:
-        return ModelError(f"{source} has no weights (*.safetensors).", "Give a model that has them.")
-    if "does not recognize this architecture" in text or "Unrecognized configuration class" in text:
-        return ModelError(
-            f"{source} is not a language model that this version of transformers knows: {_first_line(error)}",
-            f"Catalogued model types: {catalogued()}.",
-        )
-    return ModelError(
-        f"{source} cannot be loaded: {_first_line(error)}", "See the error above for the cause."
-    )
-
-
-def _causes(error: BaseException | None) -> Any:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def _require_network(source: Any) -> Any:
@@ -291,9 +247,8 @@ def _special_ids(tokenizer: Any | None) -> frozenset[int]:
         return frozenset()
     added = tokenizer.added_tokens_decoder
     special = {*tokenizer.all_special_ids, *(id_ for id_, token in added.items() if token.special)}
+    special |= {
+        *getattr(tokenizer, "lang_code_to_id", {}).values()
+    }  # M2M-100 adds its codes in a way of its own
     structure = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
     return frozenset(special - ({tokenizer.unk_token_id} - structure))  # an unknown token stands for text
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

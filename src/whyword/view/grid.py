@@ -22,6 +22,8 @@ class Row:
     label: str
     values: tuple[float | None, ...]
     """One per column; None: the row cannot see that token."""
+    note: str = ""
+    """What is written beside the row's total."""
 
     @property
     def total(self) -> float:
@@ -41,6 +43,8 @@ class Grid:
     """From the top; empty where only the sum is shown."""
     sum: Row
     """The sum of *all* rows, also of those that are not shown."""
+    split: int | None = None
+    """The first column of the prefix, where those before it are the source of a translation."""
 
     @property
     def largest(self) -> float:
@@ -63,6 +67,7 @@ class Grid:
             tuple(self.columns[index] for index in columns),
             tuple(cut(row) for row in self.rows),
             cut(self.sum),
+            None if self.split is None else sum(index < self.split for index in columns),
         )
 
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from ..document import CONTINUATION_SCHEMA, SCHEMA, Document, is_continuation
+from ..document import CONTINUATION_SCHEMA, SCHEMA, TRANSLATION_SCHEMA, Document, is_continuation
 from .wording import headline
 
 __all__ = ["render_html", "render_notebook"]
@@ -27,7 +27,7 @@ _NOTEBOOK_HEIGHT = 760
 
 def render_html(documents: Sequence[Document]) -> str:
     """Give the page that shows documents below each other: one explanation, several models or methods."""
-    style, script = _asset("report.css"), _asset("report.js")
+    style, script = _asset("report.css"), _asset("translation.js") + _asset("report.js")
     title = _title(documents)
     return Template(_asset("report.html")).substitute(
         policy=_policy(script, style),
@@ -69,7 +69,8 @@ def _title(documents: Sequence[Document]) -> str:
 
 
 def _question(document: Document) -> str:
-    return headline(document) if document["schema"] in (SCHEMA, CONTINUATION_SCHEMA) else _ANY_TITLE
+    known = document["schema"] in (SCHEMA, CONTINUATION_SCHEMA, TRANSLATION_SCHEMA)
+    return headline(document) if known else _ANY_TITLE
 
 
 def _embed(documents: Sequence[Document]) -> str:

@@ -6,10 +6,11 @@ script compiles, and LuaLaTeX or XeLaTeX show it where a font has it.
 
 from collections.abc import Sequence
 
-from ..document import Document, is_continuation
+from ..document import Document, is_continuation, is_translation
 from .colour import is_dark, seismic
 from .grid import Row, lay_out
-from .wording import after, headline, prediction, proof
+from .translation import lay_out_translation
+from .wording import after, contrast, headline, prediction, proof, share_legend
 
 __all__ = ["render_latex"]
 
@@ -40,6 +41,7 @@ _ESCAPES = {
     "⏎": r"\ensuremath{\hookleftarrow}",
     "⇥": r"\ensuremath{\mapsto}",
     "∅": r"\ensuremath{\emptyset}",
+    "⚑": r"\textbf{!}",
 }
 _PREAMBLE = r"""\documentclass{article}
 \usepackage{iftex}
@@ -56,44 +58,51 @@ _PREAMBLE = r"""\documentclass{article}
 \setlength{\fboxsep}{1.5pt}
 \setlength{\parindent}{0pt}
 \newcommand{\whytoken}[3]{\colorbox[rgb]{#1}{\textcolor[gray]{#2}{\strut #3}}\hspace{1pt plus 1pt}\allowbreak}
-\newcommand{\whyrow}[3]{\noindent\makebox[2.2em][r]{\small #1}\hspace{0.8em}%%
-  \begin{minipage}[t]{0.8\linewidth}\raggedright #2\end{minipage}\hfill{\small #3}\par\vspace{1pt}}
+\newcommand{\whyrow}[3]{\noindent\makebox[%(label)s][r]{\small #1}\hspace{0.8em}%%
+  \begin{minipage}[t]{%(row)s\linewidth}\raggedright #2\end{minipage}\hfill{\small #3}\par\vspace{1pt}}
 \begin{document}
 """
 
 
 def render_latex(document: Document) -> str:
-    """Render a document as LaTeX: one line of boxes per block, from last to first, then the sum."""
-    grid = lay_out(document)
+    """Render a document as LaTeX: one line of boxes per block, from last to first, then the sum.
+
+    Of a continuation or translation: one line per token or word.
+    """
+    translated = is_translation(document)
+    grid = lay_out_translation(document) if translated else lay_out(document)
     if is_continuation(document):
-        head = [headline(document), after(document)]
-        worst = max(part["ledger"]["error"] for part in document["explanations"])
-        foot = f"largest error {worst:.0e}"
+        head, foot = [headline(document), after(document)], [proof(document)]
+    elif translated:
+        head = [each for each in (headline(document), contrast(document), after(document)) if each]
+        foot = [each for each in (share_legend(document), proof(document)) if each]
     else:
-        head, foot = [headline(document), prediction(document), after(document)], proof(document)
+        head, foot = [headline(document), prediction(document), after(document)], [proof(document)]
     body = [
         rf"\textbf{{{_escape(head[0])}}}\par",
         *(rf"{{\small {_escape(line)}}}\par" for line in head[1:]),
         r"\bigskip",
-        *(_row(row, grid.columns, grid.largest) for row in grid.rows),
+        *(_row(row, grid.columns, grid.largest, grid.split) for row in grid.rows),
         r"\medskip\hrule\medskip",
-        _row(grid.sum, grid.columns, grid.largest_sum),
+        _row(grid.sum, grid.columns, grid.largest_sum, grid.split),
         r"\bigskip",
-        rf"{{\small {_escape(foot)}}}\par",
+        *(rf"{{\small {_escape(line)}}}\par" for line in foot),
         r"\end{document}",
         "",
     ]
     text = "\n".join(body)
-    return _PREAMBLE % {"declarations": _declare(text)} + text
+    widths = {"label": "6em", "row": "0.68"} if translated else {"label": "2.2em", "row": "0.8"}
+    return _PREAMBLE % {"declarations": _declare(text), **widths} + text
 
 
-def _row(row: Row, columns: Sequence[str], largest: float) -> str:
-    boxes = "".join(
-        _box(column, value / (largest or 1.0))
-        for column, value in zip(columns, row.values, strict=True)
+def _row(row: Row, columns: Sequence[str], largest: float, split: int | None) -> str:
+    boxes = [
+        (r"\ \vrule\ " if index == split else "") + _box(column, value / (largest or 1.0))
+        for index, (column, value) in enumerate(zip(columns, row.values, strict=True))
         if value is not None
-    )
-    return rf"\whyrow{{{_escape(row.label)}}}{{{boxes}}}{{{_escape(f'{row.total:+.2f}')}}}"
+    ]
+    total = f"{row.total:+.2f}" + (f" {row.note}" if row.note else "")
+    return rf"\whyrow{{{_escape(row.label)}}}{{{''.join(boxes)}}}{{{_escape(total)}}}"
 
 
 def _box(text: str, share: float) -> str:
@@ -111,6 +120,6 @@ def _declare(text: str) -> str:
     beyond = sorted({character for character in text if ord(character) > 0x17F})
     return "".join(
         rf"  \DeclareUnicodeCharacter{{{ord(character):04X}}}"
-        rf"{{{{\fboxsep=0.5pt\fbox{{\tiny {ord(character):04X}}}}}}}" + "\n"
+        rf"{{{{\fboxsep=0.5pt\fbox{{\tiny {ord(character):04X}}}}}\allowbreak}}" + "\n"
         for character in beyond
     )

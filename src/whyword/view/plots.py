@@ -5,11 +5,12 @@ from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from ..document import Document, is_continuation
+from ..document import Document, is_continuation, is_translation
 from ..errors import InputError
 from .colour import is_dark, seismic
 from .grid import Grid, Row, lay_out
-from .wording import after, headline, prediction, proof, signed
+from .translation import lay_out_translation
+from .wording import after, contrast, headline, prediction, proof, share_legend, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +19,17 @@ __all__ = ["render_plot", "require_plots"]
 
 _CELL = (0.62, 0.26)
 """Width and height of a cell, in inches."""
+_OTHER_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "WenQuanYi Zen Hei",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Yu Gothic",
+    "Arial Unicode MS",
+)
+"""Fonts with Chinese and Japanese characters, of several systems."""
 _NUMBERED = 40
 """Columns up to which numbers stand in the cells."""
 
@@ -28,23 +40,33 @@ def render_plot(document: Document, form: str) -> bytes:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    grid = lay_out(document)
+    translated = is_translation(document)
+    grid = lay_out_translation(document) if translated else lay_out(document)
     rows, columns = len(grid.rows), len(grid.columns)
     width = max(6.2, 0.9 + columns * (_CELL[0] if columns <= _NUMBERED else 0.2))
     height = 1.9 + (rows + 1.6) * _CELL[1]
     # Text stays text in an SVG, and the same document gives the same bytes.
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "whyword", "text.parse_math": False}):
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "whyword", "text.parse_math": False}
+    with rc_context({**settings, "font.family": _fonts(), "axes.unicode_minus": True}):
         figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
         upper, lower = figure.subplots(2, 1, height_ratios=[rows, 1.2])
         _draw(upper, grid.rows, grid, grid.largest)
         _draw(lower, (grid.sum,), grid, grid.largest_sum)
         upper.set_xticks([])
-        upper.set_ylabel("token" if is_continuation(document) else "block")
+        upper.set_ylabel("word" if translated else "token" if is_continuation(document) else "block")
         figure.suptitle(_title(document), fontsize=9, x=0.01, ha="left")
         figure.supxlabel(_foot(document), fontsize=6, x=0.01, ha="left")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing")  # shown as a box
             return _write(figure, form)
+
+
+def _fonts() -> list[str]:
+    """Name fonts that are installed, for scripts that matplotlib's own lacks."""
+    from matplotlib.font_manager import get_font_names
+
+    installed = set(get_font_names())
+    return ["DejaVu Sans", *(name for name in _OTHER_FONTS if name in installed)]
 
 
 def require_plots() -> None:
@@ -62,12 +84,16 @@ def _write(figure: Any, form: str) -> bytes:
 
 
 def _title(document: Document) -> str:
-    known = [] if is_continuation(document) else [prediction(document)]
-    return "\n".join([headline(document), *known, after(document)])
+    if is_translation(document):
+        known = [contrast(document)]
+    else:
+        known = [] if is_continuation(document) else [prediction(document)]
+    return "\n".join([headline(document), *(each for each in known if each), after(document)])
 
 
 def _foot(document: Document) -> str:
-    return "" if is_continuation(document) else proof(document)
+    legend = share_legend(document) if is_translation(document) else None
+    return proof(document) if legend is None else f"{legend}\n{proof(document)}"
 
 
 def _draw(axes: "Axes", rows: tuple[Row, ...], grid: Grid, largest: float) -> None:
@@ -79,6 +105,10 @@ def _draw(axes: "Axes", rows: tuple[Row, ...], grid: Grid, largest: float) -> No
         range(len(grid.columns)), grid.columns, fontsize=7, rotation=45, ha="right", rotation_mode="anchor"
     )
     axes.tick_params(length=0)
+    if grid.split is not None:
+        axes.axvline(grid.split - 0.5, color="black", linewidth=0.8)
+        for height, row in enumerate(rows):
+            axes.text(len(grid.columns) - 0.4, height, row.note, va="center", fontsize=6)
     for spine in axes.spines.values():
         spine.set_visible(False)
     if len(grid.columns) > _NUMBERED:

@@ -1,10 +1,11 @@
 """Plain tables: one record per token (CSV, data frame)."""
 
 import csv
+from collections.abc import Iterator
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from ..document import Document, is_continuation
+from ..document import Document, is_continuation, is_translation
 from ..errors import InputError
 
 if TYPE_CHECKING:
@@ -16,8 +17,11 @@ __all__ = ["list_records", "make_frame", "render_csv"]
 def list_records(document: Document) -> list[dict[str, Any]]:
     """List what is known of every context token: the token, its score, and its score by block (from 1).
 
-    Of a continuation: the same for every token that was explained, named in `step` and `target`.
+    Of a continuation: the same for every token that was explained, named in `step` and `target`. Of a
+    translation: the same for every token of source and prefix that a step could see.
     """
+    if is_translation(document):
+        return list(_list_translation(document))
     if is_continuation(document):
         return [
             {"step": step, "target": part["target"]["text"], **record}
@@ -29,6 +33,25 @@ def list_records(document: Document) -> list[dict[str, Any]]:
         | {f"block_{block}": values[position] for block, values in enumerate(document["by_block"], 1)}
         for position, token in enumerate(document["tokens"])
     ]
+
+
+def _list_translation(document: Document) -> Iterator[dict[str, Any]]:
+    source, target = document["source"]["tokens"], document["target"]["tokens"]
+    columns = [("source", place, token) for place, token in enumerate(source)]
+    columns += [("prefix", place, token) for place, token in enumerate(target[:-1])]
+    for step, (choice, scores) in enumerate(zip(document["choices"], document["scores"], strict=True)):
+        for index, (side, position, token) in enumerate(columns):
+            if scores[index] is not None:
+                yield {
+                    "step": step + 1,
+                    "target": choice["text"],
+                    "side": side,
+                    "position": position,
+                    **token,
+                    "score": scores[index],
+                } | {
+                    f"block_{block}": rows[step][index] for block, rows in enumerate(document["by_block"], 1)
+                }
 
 
 def render_csv(document: Document) -> str:

@@ -13,10 +13,22 @@ from rich.console import Console, Group, RenderableType
 from rich.style import Style
 from rich.text import Text
 
-from ..document import Document, is_continuation
+from ..document import Document, is_continuation, is_translation
 from .colour import blend, is_dark, seismic
 from .grid import Grid, Row, lay_out
-from .wording import after, caution, forced_text, headline, label, prediction, proof, signed
+from .translation import lay_out_translation
+from .wording import (
+    after,
+    caution,
+    contrast,
+    forced_text,
+    headline,
+    label,
+    prediction,
+    proof,
+    share_legend,
+    signed,
+)
 
 __all__ = ["print_document", "render_terminal"]
 
@@ -37,14 +49,24 @@ def render_terminal(
     document: Document, width: int, *, by: str = "block", top: int | None = None, numbers: bool = False
 ) -> RenderableType:
     """Render a document for a terminal of some width; `numbers` in the cells instead of tokens."""
-    grid = lay_out(document, by, top)
-    parts = [*_head(document, by), *(_table(grid, width, numbers) if grid.rows else _list(grid, width))]
+    if is_translation(document):
+        grid = lay_out_translation(document, "word" if by == "block" else by, top)
+    else:
+        grid = lay_out(document, by, top)
+    body = _table if grid.rows else _list
+    if grid.split is not None and not _fits(grid, width):
+        body = _strongest_of_rows
+    parts = [*_head(document, by), *body(grid, width, numbers)]
     return Group(*parts, *_foot(document, by), Text(""))
 
 
 def _head(document: Document, by: str) -> Iterator[Text]:
     yield Text(headline(document), style="bold")
-    if is_continuation(document):
+    if is_translation(document):
+        if contrasted := contrast(document):
+            yield Text(contrasted)
+        yield Text(after(document), style="dim")
+    elif is_continuation(document):
         yield Text(f"{after(document)}: every token by what it could see", style="dim")
     else:
         yield Text(prediction(document))
@@ -56,20 +78,64 @@ def _head(document: Document, by: str) -> Iterator[Text]:
 
 def _foot(document: Document, by: str) -> Iterator[Text]:
     yield Text("")
-    if is_continuation(document):
-        worst = max(part["ledger"]["error"] for part in document["explanations"])
-        yield Text(f"every ledger adds up to the model's own logit: largest error {worst:.0e}")
-    else:
-        yield Text(proof(document))
+    if is_translation(document) and (legend := share_legend(document)):
+        yield Text(legend)
+    yield Text(proof(document))
     yield Text(caution(document, by), style="dim")
+
+
+def _fits(grid: Grid, width: int) -> bool:
+    """Say whether all columns of a translation fit side by side."""
+    return len(_fit(grid, _room(grid, width))) == len(grid.columns)
+
+
+def _room(grid: Grid, width: int) -> int:
+    """Count the cells that are left for columns."""
+    notes = max(cell_len(row.note) for row in grid.rows)
+    return width - _labels(grid) - _NUMBER - 3 - (notes + 4 if notes else 0)
+
+
+def _labels(grid: Grid) -> int:
+    return min(_WIDEST, max(cell_len(row.label) for row in [*grid.rows, grid.sum]))
+
+
+def _strongest_of_rows(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
+    """Give each row's own strongest columns, the strongest first: source, then what was already written."""
+    labels, split = _labels(grid), grid.split or 0
+    notes = max(cell_len(row.note) for row in grid.rows)
+    room = width - labels - notes - 6
+    left = max(20, 2 * room // 3)
+    sides = set_cell_size("source, strongest first", left)
+    yield Text(" " * (labels + 2) + sides + "│ already written", style="dim", no_wrap=True, overflow="crop")
+    for row in grid.rows:
+        line = Text(set_cell_size(_cut(row.label, labels).strip().rjust(labels), labels) + "  ", no_wrap=True)
+        line.append_text(_strongest(grid, row, range(split), left)).append("│ ", style="dim")
+        line.append_text(_strongest(grid, row, range(split, len(grid.columns)), room - left))
+        yield line.append(f"  {row.note}" if row.note else "", style="bold")
+
+
+def _strongest(grid: Grid, row: Row, columns: range, room: int) -> Text:
+    """Write the strongest columns of a row with their numbers, as many as fit."""
+    line, values = Text(), row.values
+    for index in sorted(columns, key=lambda index: -abs(values[index] or 0.0)):
+        if values[index] is None or signed(values[index] or 0.0).strip() == "0.00":
+            continue
+        name = f"{_cut(grid.columns[index], min(_WIDEST, cell_len(grid.columns[index])))}"
+        number = f" {_number(values[index]).strip()}"
+        if cell_len(line.plain) + cell_len(name) + len(number) + 2 > room:
+            break
+        line.append(name, style=_style(values[index], grid.largest) or "").append(number + "  ")
+    return line.append(" " * (room - cell_len(line.plain)))
 
 
 def _table(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
     """Lay rows under each other, cut to the columns that fit."""
     labels = max(cell_len(row.label) for row in [*grid.rows, grid.sum])
-    frame = _Frame(grid, labels, _fit(grid, width - labels - _NUMBER - 3))
+    frame = _Frame(grid, labels, _fit(grid, _room(grid, width)))
     if len(frame.columns) < len(grid.columns):
         yield from (_running_text(grid), Text(""))
+    if grid.split is not None:
+        yield frame.sides()
     if numbers:
         yield frame.line("", [grid.columns[index] for index in frame.columns])
     for row in grid.rows:
@@ -102,7 +168,26 @@ class _Frame:
             for index in self.columns
         ]
         styles = [_style(row.values[index], largest) for index in self.columns]
-        return self.line(row.label, cells, styles, signed(row.total))
+        total = signed(row.total)
+        return self.line(row.label, cells, styles, f"{total:<6}  {row.note}" if row.note else total)
+
+    def sides(self) -> Text:
+        """Name what stands on either side of the line between source and prefix."""
+        before = sum(_size(self.grid.columns[index]) + 1 for index in self._shown(prefix=False))
+        line = Text(
+            " " * (self.labels + 2) + set_cell_size("source", max(before + self._gaps(), 7)), style="dim"
+        )
+        return line.append("│ already written")
+
+    def _shown(self, *, prefix: bool) -> list[int]:
+        split = self.grid.split or 0
+        return [index for index in self.columns if (index >= split) == prefix]
+
+    def _gaps(self) -> int:
+        """Count the cells of the gaps before the line between source and prefix."""
+        shown = self._shown(prefix=False)
+        skipped = sum(index != before + 1 for before, index in zip([-1, *shown], shown, strict=False))
+        return skipped * len(_GAP)
 
     def line(
         self, name: str, cells: Sequence[str], styles: Sequence[Style | None] = (), total: str = ""
@@ -111,6 +196,9 @@ class _Frame:
         line = Text(set_cell_size(name.rjust(self.labels), self.labels) + "  ", no_wrap=True, overflow="crop")
         before = -1
         for place, (index, cell) in enumerate(zip(self.columns, cells, strict=True)):
+            if self.grid.split is not None and before < self.grid.split <= index:
+                line.append("│ ", style="dim")
+                before = max(before, self.grid.split - 1)
             if index != before + 1:
                 line.append(_GAP, style="dim")
             size = _size(self.grid.columns[index])
@@ -148,7 +236,7 @@ def _running_text(grid: Grid) -> Text:
     return text
 
 
-def _list(grid: Grid, width: int) -> Iterator[Text]:
+def _list(grid: Grid, width: int, _numbers: bool) -> Iterator[Text]:
     """List tokens or words under each other, with bars."""
     names = min(_WIDEST, max(cell_len(column) for column in grid.columns))
     room = max(4, min(40, width - names - _NUMBER - 6))

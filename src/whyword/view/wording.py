@@ -2,17 +2,19 @@
 
 import unicodedata
 
-from ..document import Document, is_continuation
+from ..document import Document, is_continuation, is_translation
 
 __all__ = [
     "after",
     "caution",
+    "contrast",
     "forced_text",
     "headline",
     "label",
     "ledger_entries",
     "prediction",
     "proof",
+    "share_legend",
     "signed",
     "word_labels",
 ]
@@ -57,7 +59,9 @@ def word_labels(document: Document) -> list[str]:
 
 
 def headline(document: Document) -> str:
-    """Ask the question that an explanation, or that of a continuation, answers."""
+    """Ask the question that an explanation, or that of a continuation or translation, answers."""
+    if is_translation(document):
+        return f"Why “{label(document['target']['text'])}” for “{label(document['source']['text'])}”?"
     if is_continuation(document):
         return f"Why “{label(document['text'])}”?"
     target, foils = document["target"]["text"], [foil["text"] for foil in document["foils"]]
@@ -77,6 +81,26 @@ def prediction(document: Document) -> str:
     return " · ".join([*parts, *([difference] if document["foils"] else [])])
 
 
+def contrast(document: Document) -> str | None:
+    """Name the token of a translation that is contrasted with a foil, with their probabilities."""
+    for choice, foil, ledger in zip(document["choices"], document["foils"], document["ledgers"], strict=True):
+        if foil is not None:
+            return (
+                f"“{label(choice['text'])}” and not “{label(foil['text'])}”: "
+                f"P = {_percent(choice['probability'])} and {_percent(foil['probability'])}, "
+                f"difference {ledger['logit']:+.3f}"
+            )
+    return None
+
+
+def share_legend(document: Document) -> str | None:
+    """Say what the shares beside the rows of a translation are, and which are flagged."""
+    if document["source_shares"] is None:
+        return None
+    below = f"{100 * document['threshold']:g} %"
+    return f"right: the source's share · ⚑ below {below}: possibly hallucinated"
+
+
 def forced_text(document: Document) -> str:
     """Give what target and foils begin with, which was forced before the token that is explained."""
     forced = document["tokens"][len(document["tokens"]) - document["forced"] :]
@@ -85,6 +109,8 @@ def forced_text(document: Document) -> str:
 
 def after(document: Document, by: str = "block") -> str:
     """Name the model and the method; heads are shown before any method is applied."""
+    if "block" in document:
+        return f"{document['model']}, {document['method']}, decoder block {document['block']}"
     return f"{document['model']}, {'updates before mixing' if by == 'head' else document['method']}"
 
 
@@ -106,6 +132,10 @@ def ledger_entries(document: Document) -> list[tuple[str, float]]:
 
 def proof(document: Document) -> str:
     """Add up the ledger in one line, with the model's own number and the error."""
+    if is_continuation(document) or is_translation(document):
+        ledgers = document.get("ledgers") or [part["ledger"] for part in document["explanations"]]
+        worst = max(ledger["error"] for ledger in ledgers)
+        return f"every ledger adds up to the model's own logit: largest error {worst:.0e}"
     ledger = document["ledger"]
     entries = ", ".join(f"{name} {value:+.3f}" for name, value in ledger_entries(document))
     total = f"{ledger['total']:+.3f}"

@@ -14,6 +14,7 @@
 const RENDERERS = {
   "whyword.explanation/1": renderExplanation,
   "whyword.continuation/1": renderContinuation,
+  "whyword.translation/1": renderTranslation,
 };
 
 /** Show documents below each other in `root`, replacing what it held. */
@@ -28,7 +29,7 @@ function renderReport(root, documents) {
 /** Links to the documents of a report. */
 function contents(documents) {
   const entries = documents.map((record, index) => {
-    const asked = record.target ? question(record) : String(record.text ?? record.schema);
+    const asked = record.foils && !record.choices ? question(record) : String(record.text ?? record.target?.text ?? record.schema);
     const parts = record.model ? [asked, `, ${record.model}, ${record.method}`] : [asked];
     return element("li", {}, element("a", { href: `#document-${index + 1}` }, ...parts));
   });
@@ -235,9 +236,16 @@ function ledger(explanation) {
 
 /** The entries that add up, those of all blocks in one. */
 function ledgerEntries(ledger) {
+  const source = ledger.cross_attention
+    ? [
+        { name: "source (cross-attention)", value: total(ledger.cross_attention) },
+        { name: "cross-attention bias", value: total(ledger.cross_attention_bias) },
+      ]
+    : [];
   return [
     { name: "embedding", value: ledger.embedding },
-    { name: "attention", value: total(ledger.attention) },
+    ...source,
+    { name: ledger.cross_attention ? "prefix (self-attention)" : "attention", value: total(ledger.attention) },
     { name: "attention bias", value: total(ledger.attention_bias) },
     { name: "MLPs", value: total(ledger.mlp) },
     { name: "norm bias", value: ledger.norm_bias },
@@ -283,6 +291,12 @@ function proof(explanation) {
 
 function byBlock(ledger) {
   const columns = [
+    ...(ledger.cross_attention
+      ? [
+          { name: "cross-attention", values: ledger.cross_attention },
+          { name: "cross-attention bias", values: ledger.cross_attention_bias },
+        ]
+      : []),
     { name: "attention", values: ledger.attention },
     { name: "attention bias", values: ledger.attention_bias },
     { name: "MLP", values: ledger.mlp },

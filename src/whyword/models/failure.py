@@ -1,0 +1,61 @@
+"""Say in two lines why transformers could not load a model."""
+
+from typing import Any
+
+from ..errors import ModelError
+from .catalogue import catalogued
+
+__all__ = ["explain_failure", "first_line"]
+
+
+def explain_failure(source: str, error: Exception) -> ModelError:
+    """Say in two lines why transformers could not load a model."""
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+    )
+
+    causes = list(_causes(error))
+    text = "\n".join(str(cause) for cause in causes)
+    if any(isinstance(cause, GatedRepoError) for cause in causes):
+        return ModelError(
+            f"{source} is gated on the hub.", "Ask for access on its page and log in with `hf auth login`."
+        )
+    if any(isinstance(cause, RepositoryNotFoundError | HFValidationError) for cause in causes):
+        return ModelError(
+            f"The hub has no model {source!r}, and there is no such folder.",
+            "Check the name, or give a local folder.",
+        )
+    if "trust_remote_code" in text:
+        return ModelError(
+            f"{source} needs code of its own to be run.",
+            "If you trust it, pass whyword.load(..., allow='remote-code').",
+        )
+    unreachable = (LocalEntryNotFoundError, OfflineModeIsEnabled, ConnectionError)
+    if any(isinstance(cause, unreachable) for cause in causes) or "couldn't connect" in text:
+        return ModelError(
+            f"{source!r} is not in the local cache, and the hub cannot be reached.",
+            "Go online (and unset HF_HUB_OFFLINE) to fetch it once, or give a local folder.",
+        )
+    if "safetensors" in text:
+        return ModelError(f"{source} has no weights (*.safetensors).", "Give a model that has them.")
+    if "does not recognize this architecture" in text or "Unrecognized configuration class" in text:
+        return ModelError(
+            f"{source} is not a language model that this version of transformers knows: {first_line(error)}",
+            f"Catalogued model types: {catalogued()}.",
+        )
+    return ModelError(f"{source} cannot be loaded: {first_line(error)}", "See the error above for the cause.")
+
+
+def _causes(error: BaseException | None) -> Any:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def first_line(error: Exception) -> str:
+    """Give the first line of an error's message, or its name."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
