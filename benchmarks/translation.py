@@ -55,7 +55,9 @@ def _runs(model: whyword.Model, batch: list[Pair]) -> dict[str, Any]:
     forward = {"forward": lambda: run(model, prompts, sources)}
     if len(batch) > 1:
         return {**forward, "updates of a batch": lambda: _update(model, batch)}
-    source, target = batch[0].source, batch[0].explained
+    source, target = (batch[0].source.text, batch[0].target.text)
+    if model.tokenizer is None:
+        source, target = batch[0].source.ids, batch[0].explained
     return {
         **forward,
         "logit": lambda: whyword.explain_translation(model, source, target, method="logit"),

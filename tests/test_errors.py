@@ -238,7 +238,7 @@ def test_remote_code_is_refused_unless_it_is_named(folder: Path) -> None:
     ):
         whyword.load(folder)
     with pytest.raises(
-        whyword.ModelError, match=r"GPT2Model has no module 'layers'.*\nCatalogued: biogpt, bloom, "
+        whyword.ModelError, match=r"GPT2Model has no module 'layers'.*\nCatalogued: bart, biogpt, bloom, "
     ):
         whyword.load(folder, allow="remote-code")
 
@@ -246,9 +246,9 @@ def test_remote_code_is_refused_unless_it_is_named(folder: Path) -> None:
 def test_a_model_that_is_no_decoder(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "model_type": "no_such_type"}))
-    with pytest.raises(whyword.ModelError, match="Catalogued model types: biogpt, bloom, "):
+    with pytest.raises(whyword.ModelError, match="Catalogued model types: bart, biogpt, bloom, "):
         whyword.load(folder)
-    (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
+    (folder / "config.json").write_text(json.dumps({"model_type": "vit"}))
     with pytest.raises(
         whyword.ModelError, match="is not a language model that this version of transformers knows"
     ):
@@ -398,7 +398,7 @@ REMEDY = r"Give a decoder-only language model with attention in every block\."
 
 def test_a_norm_that_the_general_description_does_not_know() -> None:
     config = transformers.NemotronConfig(**TINY, num_key_value_heads=2, vocab_size=50)
-    with pytest.raises(whyword.WhywordError, match=r"'nemotron' is not catalogued.*\nCatalogued: biogpt"):
+    with pytest.raises(whyword.WhywordError, match=r"'nemotron' is not catalogued.*\nCatalogued: bart"):
         whyword.load(transformers.NemotronForCausalLM(config))
 
 

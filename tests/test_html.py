@@ -661,3 +661,84 @@ def test_a_real_explanation(show: Open) -> None:
     assert words == [word for word, _ in explanation.words()]
     page.locator(".heat tr.block th").first.click()
     assert page.locator("tr.head").count() == 4
+
+
+# ------------------------------------------------------------ a translation
+
+
+def make_translation() -> dict[str, Any]:
+    """The document of a translation: two words of the source, three tokens of which two are one word."""
+
+    def token(id_: int, text: str, start: int, word: int, special: bool = False) -> dict[str, Any]:
+        end = start if special else start + len(text.strip())
+        return {"id": id_, "text": text, "start": start, "end": end, "word": word, "special": special}
+
+    ledger = {
+        "embedding": 0.5,
+        "attention": [0.25, 0.25],
+        "attention_bias": [0.0, 0.0],
+        "mlp": [0.5, 0.5],
+        "norm_bias": 0.0,
+        "unembedding_bias": 0.0,
+        "cross_attention": [1.0, 1.0],
+        "cross_attention_bias": [0.0, 0.0],
+        "total": 4.0,
+        "logit": 4.0,
+        "error": 1e-9,
+    }
+    by_block = [
+        [[1.0, 0.5, 0.25, None, None], [2.0, 0.0, 0.0, 0.5, None], [0.0, 3.0, 0.0, 0.0, -1.0]],
+        [[0.0, 0.5, 0.25, None, None], [1.0, 0.0, 0.0, 0.5, None], [0.0, 1.0, 0.0, 0.0, -1.0]],
+    ]
+    scores = [
+        [None if one is None else one + two for one, two in zip(*rows, strict=True)]
+        for rows in zip(*by_block, strict=True)
+    ]
+    choices = [
+        {"id": id_, "text": text, "logit": 4.0, "probability": 0.5}
+        for id_, text in ((5, "lib"), (6, "rary"), (7, " <b>old"))
+    ]
+    return {
+        "schema": "whyword.translation/1",
+        "model": "toy",
+        "method": "alti-logit",
+        "source": {"text": "图书馆 旧", "tokens": [token(3, "图书馆", 0, 0), token(4, " 旧", 4, 1)]},
+        "target": {
+            "text": "library <b>old",
+            "tokens": [
+                token(0, "<pad>", 0, 0, special=True),
+                token(5, "lib", 0, 1),
+                token(6, "rary", 3, 1),
+                token(7, " <b>old", 8, 2),
+            ],
+        },
+        "first": 1,
+        "choices": choices,
+        "foils": [None, None, {"id": 8, "text": " new", "logit": 0.0, "probability": 0.1}],
+        "scores": scores,
+        "by_block": by_block,
+        "source_shares": [0.8, 0.6, 0.1],
+        "prefix_shares": [0.2, 0.4, 0.9],
+        "threshold": 0.25,
+        "flagged": [2],
+        "ledgers": [ledger] * 3,
+        "notes": {"exact": "sums"},
+    }
+
+
+def test_a_translation_is_drawn_and_walked_through(show: Open) -> None:
+    page = show(make_translation())
+    assert page.locator("h1").text_content() == "Why library <b>old for 图书馆 旧?"
+    words = rows_of(page, "tbody tr")
+    assert [row[0] for row in words] == ["library", "<b>old"]
+    assert words[0][1:4] == ["70 %", "+4.00", "+1.00"]
+    assert words[1][1] == "10 % ⚑"
+    assert page.locator(".chosen h2.step").text_content() == "Why <b>old and not new?"
+    assert "source (cross-attention)" in page.locator(".chosen .ledger").text_content()
+    page.get_by_role("button", name="Tokens").click()
+    assert [row[0] for row in rows_of(page, "tbody tr")] == ["lib", "rary", "␣<b>old"]
+    page.get_by_label("Decoder block").select_option("1")
+    assert rows_of(page, "tbody tr")[1][2] == "+1.00"
+    page.get_by_role("button", name="rary").click()
+    assert page.locator(".chosen h2.step").text_content() == "Why rary?"
+    assert page.locator(".heat [aria-pressed=true]").text_content() == "rary"

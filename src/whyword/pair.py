@@ -57,7 +57,7 @@ def pair_up(
                     f"The {what} language is {code!r}, but {model.name} was loaded without a tokenizer.",
                     "Give token ids with their language codes, or load it with a tokenizer.",
                 )
-        read = _read_ids(model, source, "source")
+        read = _read_tokens(model, source, "source")
         return _follow(model, read, [_start(model)], translation)
     with speak(model.tokenizer, *languages) as known:
         read = _read_source(model, source, known.mark(languages[1]))
@@ -76,8 +76,10 @@ def _follow(model: Model, source: Tokens, start: list[int], translation: Text | 
         target = _spell_target(model, start, ids)
     elif isinstance(translation, str):
         target = _encode_target(model, start, translation)
+    elif isinstance(translation, Tokens):
+        target = _put(model, start, translation.text, list(translation))
     else:
-        target = _spell_target(model, start, _read_ids(model, translation, "translation").ids)
+        target = _spell_target(model, start, _read_ids(model, translation, "translation"))
     if len(target) <= len(start):
         raise InputError("The translation is empty.", "Give a text of at least one token, or None.")
     _require_room(model, target.first(len(target) - 1), "translation")
@@ -87,7 +89,7 @@ def _follow(model: Model, source: Tokens, start: list[int], translation: Text | 
 def _read_source(model: Model, source: Text, mark: str) -> Tokens:
     """Read what the encoder reads; `mark` names the target language, and is no text."""
     if not isinstance(source, str):
-        return _read_ids(model, source, "source")
+        return _read_tokens(model, source, "source")
     if not source.strip():
         raise InputError("The source is empty.", "Give a text of at least one token.")
     tokens = _encode(model, mark + source, "text")
@@ -102,7 +104,7 @@ def encode_target(model: Model, pair: Pair, text: str, languages: tuple[str | No
     """Read another translation of a pair's source."""
     start = pair.target.ids[: pair.first]
     if model.tokenizer is None:
-        return _spell_target(model, start, _read_ids(model, text, "foil").ids)
+        return _spell_target(model, start, _read_ids(model, text, "foil"))
     with speak(model.tokenizer, *languages):
         return _encode_target(model, start, text)
 
@@ -122,8 +124,8 @@ def _encode_target(model: Model, start: Sequence[int], text: str) -> Tokens:
 
 def _put(model: Model, start: Sequence[int], text: str, records: Sequence[Any]) -> Tokens:
     """Put forced tokens before others."""
-    assert model.tokenizer is not None
-    names = [str(model.tokenizer.convert_ids_to_tokens(id_)) for id_ in start]
+    reader = model.tokenizer
+    names = [str(id_ if reader is None else reader.convert_ids_to_tokens(id_)) for id_ in start]
     return spell(
         text,
         [*start, *(token.id for token in records)],
@@ -190,10 +192,16 @@ def _end(model: Model) -> int | None:
     return id_
 
 
-def _read_ids(model: Model, text: Any, what: str) -> Tokens:
+def _read_tokens(model: Model, text: Any, what: str) -> Tokens:
     """Read ids, or tokens, as they are."""
-    if isinstance(text, Tokens):
-        return text
+    return (
+        text
+        if isinstance(text, Tokens)
+        else extend_prompt(model, Tokens("", ()), _read_ids(model, text, what))
+    )
+
+
+def _read_ids(model: Model, text: Any, what: str) -> list[int]:
     if isinstance(text, str):
         raise InputError(
             f"{model.name} was loaded without a tokenizer, so the {what} {text[:40]!r} cannot be read.",
@@ -206,7 +214,7 @@ def _read_ids(model: Model, text: Any, what: str) -> Tokens:
     if not ids:
         raise InputError(f"The {what} is empty.", "Give at least one token.")
     require_tokens(model, ids)
-    return extend_prompt(model, Tokens("", ()), ids)
+    return ids
 
 
 def _require_room(model: Model, tokens: Tokens, what: str) -> None:
