@@ -97,6 +97,17 @@ def test_languages_of_a_fast_tokenizer(nllb: whyword.Model) -> None:
     assert names(nllb.tokenizer("Buch").input_ids[:1]) == ["deu_Latn"]
 
 
+def test_a_language_code_that_stands_last(tmp_path: Path) -> None:
+    """mBART's decoder starts with the code that its tokenizer puts after the end."""
+    model = toy_translators.load_tiny(toy_translators.make_mbart(tmp_path), "mbart")
+    pair = pair_up(model, "Ein Buch über Öl.", "I read a book.")
+    assert pair.source.words() == ["Ein", "Buch", "über", "Öl", ".", "</s>", "de_DE"]
+    assert pair.target.words() == ["en_XX", "I", "read", "a", "book", ".", "</s>"]
+    assert pair.first == 1
+    explained = whyword.explain_translation(model, "Ein Buch über Öl.", "I read a book.")
+    assert [choice.text.strip() for choice in explained.choices][-2:] == [".", "</s>"]
+
+
 def test_languages_that_are_not_known(nllb: whyword.Model, m2m: whyword.Model, bare: whyword.Model) -> None:
     with pytest.raises(whyword.InputError) as caught:
         whyword.explain_translation(nllb, "Buch", target_language="eng_Lat")

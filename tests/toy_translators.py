@@ -49,6 +49,18 @@ def make_m2m_100(folder: Path) -> Any:
     return transformers.M2M100Tokenizer(str(folder / "vocab.json"), str(spm), src_lang="de")
 
 
+def make_mbart(folder: Path) -> Any:
+    """A tokenizer that puts the language code last: slow with transformers 4, fast with 5."""
+    spm = train(folder, "mbart.model")
+    codes = {"src_lang": "de_DE", "tgt_lang": "en_XX"}
+    if int(transformers.__version__.split(".")[0]) < 5:
+        return transformers.MBartTokenizer(str(spm), **codes)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(spm))
+    pieces = [(piece, model.get_score(model.piece_to_id(piece))) for piece in pieces_of(spm)]
+    special = [(name, 0.0) for name in SPECIAL]
+    return transformers.MBartTokenizer(vocab=[*special, *pieces], **codes)
+
+
 def make_nllb(_folder: Path) -> Any:
     """A fast tokenizer with language codes, as NLLB has them."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers

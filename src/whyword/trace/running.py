@@ -83,6 +83,7 @@ def generate_translation(
             attention_mask=torch.ones_like(prompt),
             decoder_input_ids=torch.tensor([list(start)], device=model.device),
             max_new_tokens=new_tokens,
+            max_length=None,
             do_sample=False,
             forced_bos_token_id=None,
             return_dict_in_generate=False,
