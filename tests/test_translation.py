@@ -395,3 +395,6 @@ def test_the_command_refuses_before_it_loads() -> None:
     done = RUNNER.invoke(application, ["translate", "  "])
     assert done.exit_code == 2
     assert "The source is empty." in done.stderr
+    done = RUNNER.invoke(application, ["translate", "Buch"])
+    assert done.exit_code == 2
+    assert "No model was named." in done.stderr

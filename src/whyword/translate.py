@@ -10,11 +10,11 @@ from .attribute.joint import JointUpdates, attribute_jointly, mix_jointly, sum_h
 from .choice import first_difference
 from .errors import InputError
 from .explanation import Choice
-from .ledger import Entries, Ledger, Target, give_ledgers, read_off
+from .ledger import Entries, Target, give_ledgers, read_off
 from .models.model import Model
 from .pair import Pair, Text, encode_target, pair_up
 from .pipeline import require_model
-from .prompt import token_text
+from .prompt import require_tokens, token_text
 from .tokens import Token
 from .trace import Places, Plan, Trace, record
 from .translation import Translation
@@ -69,7 +69,21 @@ def explain_translation(
     entries = read_off(model, trace, targets)
     ledgers = give_ledgers(model, trace, entries)
     updates, shares = _attribute(trace, entries, method)
-    return _give(model, pair, method, threshold, targets, trace, ledgers, updates, shares)
+    choices, foils = _choose(model, pair, trace, targets)
+    return Translation(
+        model=model.name,
+        method=method,
+        source=pair.source,
+        target=pair.target,
+        first=pair.first,
+        choices=choices,
+        foils=foils,
+        source_by_block=updates.source.transpose(0, 1).float().contiguous(),
+        prefix_by_block=updates.prefix.transpose(0, 1).float().contiguous(),
+        source_shares=None if shares is None else shares.float(),
+        threshold=threshold,
+        ledgers=ledgers,
+    )
 
 
 def require_translator(model: Model) -> Model:
@@ -127,6 +141,7 @@ def _place_foil(
         )
     own = places[position - 1]
     if isinstance(word, int):
+        require_tokens(model, [word])
         others = [word]
     else:
         start = pair.target[pair.first + own[0]].start
@@ -142,41 +157,21 @@ def _word(pair: Pair, places: Sequence[int]) -> str:
     return pair.target.text[tokens[0].start : tokens[-1].end]
 
 
-def _give(
-    model: Model,
-    pair: Pair,
-    method: str,
-    threshold: float,
-    targets: Sequence[Target],
-    trace: Trace,
-    ledgers: tuple[Ledger, ...],
-    updates: JointUpdates,
-    shares: Float[Tensor, " position"] | None,
-) -> Translation:
+def _choose(
+    model: Model, pair: Pair, trace: Trace, targets: Sequence[Target]
+) -> tuple[tuple[Choice, ...], tuple[Choice | None, ...]]:
+    """Give the explained tokens and their foils, with logits and probabilities."""
     normalisers = trace.logits.logsumexp(-1).tolist()
 
     def choose(row: int, id_: int, text: str) -> Choice:
         logit = float(trace.logits[row, id_])
         return Choice(id_, text, float(trace.uncapped[row, id_]), math.exp(logit - normalisers[row]))
 
-    def choose_foil(row: int, id_: int) -> Choice:
-        return choose(row, id_, token_text(model, id_, pair.target.first(pair.first + row)))
-
-    return Translation(
-        model=model.name,
-        method=method,
-        source=pair.source,
-        target=pair.target,
-        first=pair.first,
-        choices=tuple(
-            choose(row, token.id, token.text) for row, token in enumerate(pair.target.records[pair.first :])
-        ),
-        foils=tuple(
-            choose_foil(row, target.foils[0]) if target.foils else None for row, target in enumerate(targets)
-        ),
-        source_by_block=updates.source.transpose(0, 1).float().contiguous(),
-        prefix_by_block=updates.prefix.transpose(0, 1).float().contiguous(),
-        source_shares=None if shares is None else shares.float(),
-        threshold=threshold,
-        ledgers=ledgers,
-    )
+    tokens = pair.target.records[pair.first :]
+    foils = [
+        choose(row, target.foils[0], token_text(model, target.foils[0], pair.target.first(pair.first + row)))
+        if target.foils
+        else None
+        for row, target in enumerate(targets)
+    ]
+    return tuple(choose(row, token.id, token.text) for row, token in enumerate(tokens)), tuple(foils)

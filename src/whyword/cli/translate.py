@@ -10,7 +10,7 @@ import typer
 
 from ..errors import InputError
 from .loading import open_models
-from .reporting import Allow, Debug, Dtype, Json, ModelNames, print_json, reporting, show_progress, tell
+from .reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 
 __all__ = ["translate"]
 
@@ -35,7 +35,16 @@ def translate(
     translation: Annotated[
         str | None, typer.Argument(help="Its translation.", show_default="the model's own")
     ] = None,
-    model: ModelNames = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="A translation model: hub name or folder; may be given several times.",
+            show_default="none: name one",
+        ),
+    ] = None,
     foil: Annotated[
         str | None,
         typer.Option(
@@ -91,6 +100,10 @@ def translate(
     text = sys.stdin.read().rstrip("\n") if source == "-" else source
     if not text.strip():
         raise InputError("The source is empty.", "Give a text of at least one token.")
+    if not model:
+        raise InputError(
+            "No model was named.", "Name a translation model, such as -m Helsinki-NLP/opus-mt-zh-en."
+        )
     placed = _read_foil(foil)
     documents: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype, allow=allow or ()):
