@@ -157,6 +157,12 @@ def test_the_description_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None
     assert remedy
 
 
+def test_adding_a_family_in_three_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    names = run_blocks("families.md")
+    assert names["model"].architecture is names["starcoder2"]
+    assert float(capsys.readouterr().out) <= 1e-4
+
+
 def test_the_table_of_families_is_the_catalogue() -> None:
     table = (DOCS / "architectures.md").read_text().split("## Catalogued")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| `(\w+)` \|", table, flags=re.MULTILINE)

@@ -11,7 +11,7 @@ from .models.catalogue import CATALOGUE, GENERAL, find_entries
 from .models.model import Model
 from .models.open import name_source, open_model, read_config, read_dtype
 from .models.shrink import make_small
-from .models.tiny import FAMILIES, build
+from .models.tiny import build, find_present
 from .progress import report
 from .proof import gather_errors, tolerance_of
 
@@ -94,10 +94,11 @@ def open_to_diagnose(
 
 def diagnose_families(dtype: str = "float64") -> Iterator[Diagnosis]:
     """Diagnose a small model of every catalogued family."""
-    for done, name in enumerate(FAMILIES):
+    names = find_present()
+    for done, name in enumerate(names):
         model = replace(open_model(build(name, read_dtype(dtype))), name=name)
         yield diagnose(model, "random, small")
-        report("families", done + 1, len(FAMILIES))
+        report("families", done + 1, len(names))
 
 
 def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence[int] = LENGTHS) -> Diagnosis:

@@ -219,6 +219,8 @@ def norm_epsilon(module: nn.Module, norm: Norm) -> float:
     if epsilon is None:
         raise ModelError(
             f"{type(module).__name__} has no attribute {norm.epsilon!r} that would hold its epsilon.",
-            "Name the right attribute in the description: Norm(epsilon=...).",
+            "It is a LayerNorm of torch: write norm=Norm(centred=True) in the description."
+            if isinstance(module, nn.LayerNorm)
+            else "Name the right attribute in the description: Norm(epsilon=...).",
         )
     return float(epsilon)

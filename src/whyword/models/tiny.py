@@ -7,7 +7,7 @@ import transformers
 
 from .shrink import randomise, uninitialised
 
-__all__ = ["ABSENT", "FAMILIES", "build"]
+__all__ = ["ABSENT", "FAMILIES", "build", "find_present"]
 
 _SIZES = {"num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 97}
 _LLAMA = {**_SIZES, "intermediate_size": 48, "num_key_value_heads": 2, "max_position_embeddings": 64}
@@ -132,13 +132,18 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 ABSENT: dict[int, frozenset[str]] = {4: frozenset(), 5: frozenset()}
-"""Families that a major version of transformers lacks."""
+"""Families that a major version of transformers lacks: a test holds it against what is installed."""
 
 _NETWORKS = {
     "GPT2": "GPT2LMHeadModel",
     "Gemma3": "Gemma3ForConditionalGeneration",
     "Gemma3Text": "Gemma3ForCausalLM",
 }
+
+
+def find_present() -> list[str]:
+    """Name the families that the installed transformers has."""
+    return [name for name, (kind, _) in FAMILIES.items() if hasattr(transformers, f"{kind}Config")]
 
 
 def build(family: str, dtype: torch.dtype, seed: int = 0, **changes: Any) -> Any:
