@@ -59,6 +59,8 @@ class Plan:
     """In how many blocks, from the first, contributions between all positions are computed."""
     rolled_blocks: int = 0
     """In how many blocks, from the first, attention between all positions is kept, averaged over heads."""
+    differentiated_blocks: int = 0
+    """In how many blocks a gradient will keep activations: nothing is recorded, but memory is needed."""
     chunk: int = ROWS
     """Of how many rows at once."""
     half: bool = False
