@@ -14,6 +14,7 @@ ORDER = (
     "errors",
     "lazy",
     "progress",
+    "methods",
     "document",
     "view",
     "workspace",
@@ -30,6 +31,8 @@ ORDER = (
     "attribute",
     "choice",
     "explanation",
+    "comparison",
+    "saved",
     "pipeline",
     "batch",
     "loading",
@@ -91,6 +94,7 @@ def test_house_rules() -> None:
 
 def test_the_public_names() -> None:
     assert whyword.__all__ == [
+        "Comparison",
         "Continuation",
         "Explanation",
         "InputError",
@@ -100,6 +104,8 @@ def test_the_public_names() -> None:
         "ProofError",
         "Tokens",
         "WhywordError",
+        "compare",
+        "compare_batch",
         "explain",
         "explain_batch",
         "explain_continuation",

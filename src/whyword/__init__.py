@@ -9,19 +9,22 @@ from .errors import InputError, ModelError, ProofError, WhywordError
 from .lazy import look_up_in
 
 if TYPE_CHECKING:
-    from .batch import explain_batch
-    from .explanation import Continuation, Explanation, read
+    from .batch import compare_batch, explain_batch
+    from .comparison import Comparison
+    from .explanation import Continuation, Explanation
     from .ledger import Ledger
     from .loading import load
     from .models import Model
-    from .pipeline import explain, explain_continuation, mixing, predict
+    from .pipeline import compare, explain, explain_continuation, mixing, predict
     from .progress import show_progress
     from .prompt import tokenize
+    from .saved import read
     from .tokens import Tokens
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Comparison",
     "Continuation",
     "Explanation",
     "InputError",
@@ -31,6 +34,8 @@ __all__ = [
     "ProofError",
     "Tokens",
     "WhywordError",
+    "compare",
+    "compare_batch",
     "explain",
     "explain_batch",
     "explain_continuation",
@@ -45,18 +50,21 @@ __all__ = [
 __getattr__ = look_up_in(
     __name__,
     {
+        "Comparison": "comparison",
         "Continuation": "explanation",
         "Explanation": "explanation",
         "Ledger": "ledger",
         "Model": "models",
         "Tokens": "tokens",
+        "compare": "pipeline",
+        "compare_batch": "batch",
         "explain": "pipeline",
         "explain_batch": "batch",
         "explain_continuation": "pipeline",
         "load": "loading",
         "mixing": "pipeline",
         "predict": "pipeline",
-        "read": "explanation",
+        "read": "saved",
         "show_progress": "progress",
         "tokenize": "prompt",
     },

@@ -5,10 +5,9 @@ mixing is wanted, to the contribution matrix. Hooks and the attention implementa
 whatever happens.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -19,16 +18,17 @@ from ..errors import ModelError, ProofError
 from ..models.architecture import Attention, Stack
 from ..models.model import Model, module_at
 from ..progress import report
-from ..proof import require_close, tolerance_of
-from .attention import RUNNING, AttentionCall, find_eager, watch_attention
+from .attention import AttentionCall, find_eager, watch_attention
 from .direct import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_weights
 from .precision import keep_precision
+from .readout import Guard, Inputs, Reader, Readout, only_here
 from .reduction import Reduction, Weigher
+from .running import run, run_inputs
 from .store import Store
 from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
 
-__all__ = ["generate", "record", "run"]
+__all__ = ["read_out", "record"]
 
 
 @torch.no_grad()
@@ -41,90 +41,48 @@ def record(model: Model, prompts: Sequence[Sequence[int]], places: Places, plan:
         for handle in recorder.hooks():
             stack.callback(handle.remove)
         try:
-            logits = run(model, prompts)[0].to(model.compute_dtype)
+            readout = recorder.reader.read(run(model, prompts))
         except ProofError:
             require_finite_weights(model)
             raise
     trace = Trace(
         places=places,
         decoder=recorder.trace_stack(),
-        unembedded=recorder.unembedded,
-        logits=logits,
-        uncapped=logits if model.logit_cap is None else _uncap(model, recorder.unbounded, logits),
+        unembedded=recorder.reader.unembedded,
+        logits=readout.logits,
+        uncapped=readout.uncapped,
     )
     require_finite(model, trace)
     return trace
 
 
-def _uncap(
-    model: Model, unbounded: Float[Tensor, "position vocab"], logits: Float[Tensor, "position vocab"]
-) -> Float[Tensor, "position vocab"]:
-    """Give the logits before they were capped, after proving that capping them gives the model's own."""
-    cap = cast(float, model.logit_cap)
-    uncapped = unbounded.to(logits) * model.logit_multiplier
-    require_close(
-        "capped output of the unembedding",
-        "logits",
-        found=cap * torch.tanh(uncapped / cap),
-        expected=logits,
-        scale=logits.abs().amax(),
-        tolerance=tolerance_of(model.dtype),
-    )
-    return uncapped
+def read_out(model: Model, places: Places, inputs: Inputs) -> Readout:
+    """Run the network on any inputs and read its logits at a range of positions of each example.
 
-
-@torch.no_grad()
-def run(model: Model, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "example row vocab"]:
-    """Run the network as it is, without dropout, and give its logits.
-
-    Prompts are padded on the right, where no token of a causal model sees it: no mask is needed, and no
-    padding token either, so that each prompt's last token is repeated.
+    Nothing else is recorded. Whether there are gradients is the caller's choice.
     """
-    longest = max(map(len, prompts))
-    padded = [[*ids, *[ids[-1]] * (longest - len(ids))] for ids in prompts]
-    with _evaluating(model):
-        output = model.network(input_ids=torch.tensor(padded, device=model.device), use_cache=False)
-    return cast(Tensor, output.logits)
-
-
-@torch.no_grad()
-def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
-    """Let the network go on greedily, whatever its own settings for generation are."""
-    prompt = torch.tensor([list(ids)], device=model.device)
-    with _evaluating(model):
-        generated = model.network.generate(
-            prompt,
-            attention_mask=torch.ones_like(prompt),
-            max_new_tokens=new_tokens,
-            do_sample=False,
-            num_beams=1,
-            repetition_penalty=1.0,
-            no_repeat_ngram_size=0,
-            return_dict_in_generate=False,
-        )
-    return [int(id_) for id_ in generated[0, len(ids) :]]
+    reader = Reader(model, places)
+    with keep_precision(model.dtype), _reading(model, reader):
+        return reader.read(run_inputs(model, inputs))
 
 
 @contextmanager
-def _evaluating(model: Model) -> Iterator[None]:
-    """Switch dropout off, and every module back to what it was afterwards."""
-    with RUNNING:
-        training = [module for module in model.modules if module.training]
-        for module in training:
-            module.training = False
-        try:
-            yield
-        finally:
-            for module in training:
-                module.training = True
+def _reading(model: Model, reader: Reader) -> Iterator[None]:
+    """Let a reader pick what is unembedded, in this thread."""
+    with ExitStack() as stack:
+        for handle in _hook_unembedding(model, reader, only_here()):
+            stack.callback(handle.remove)
+        yield
+
+
+def _hook_unembedding(model: Model, reader: Reader, own: Guard) -> Iterator[Any]:
+    yield model.unembedding.register_forward_pre_hook(own(reader.pick))
+    if model.logit_cap is not None:
+        yield model.unembedding.register_forward_hook(own(reader.keep))
 
 
 class _Recorder:
     """Gathers a trace from hooks; lives for one run."""
-
-    unembedded: Tensor
-    unbounded: Tensor
-    """What the unembedding gave, of a model that caps its logits."""
 
     def __init__(self, model: Model, places: Places, plan: Plan) -> None:
         self.model = model
@@ -139,14 +97,14 @@ class _Recorder:
         self.calls: dict[nn.Module | None, AttentionCall] = {}
         self.values: dict[nn.Module, Tensor] = {}
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
-        self.thread = threading.get_ident()
+        self.reader = Reader(model, places)
 
     def see_attention(self, call: AttentionCall) -> None:
         self.calls[call.module] = call
 
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
-        own = self._own
+        own = only_here()
         for index, block in enumerate(self.model.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
             for order, sublayer in enumerate(self.stack.sublayers):
@@ -162,9 +120,7 @@ class _Recorder:
                 else:
                     yield output.register_forward_hook(own(self._keep_mlp(index, order)))
             yield block.register_forward_hook(own(self._leave(index)))
-        yield self.model.unembedding.register_forward_pre_hook(own(self._unembed))
-        if self.model.logit_cap is not None:
-            yield self.model.unembedding.register_forward_hook(own(self._keep_unbounded))
+        yield from _hook_unembedding(self.model, self.reader, own)
 
     def trace_stack(self) -> StackTrace:
         """Give what was gathered, after the run."""
@@ -176,7 +132,8 @@ class _Recorder:
                     weights=store.by_block("weights"),
                     values=store.by_block("values"),
                     output=store.of_all(f"output {order}"),
-                    contributions=self._contributions(),
+                    contributions=self._chunks("contributions"),
+                    rolled=self._chunks("rolled"),
                 )
                 if isinstance(sublayer, Attention)
                 else MlpTrace(store.of_all(f"output {order}"))
@@ -185,20 +142,17 @@ class _Recorder:
             stream_out=store.of_all("stream out"),
         )
 
-    def _contributions(self) -> tuple[Contributions, ...]:
-        """Give C of the blocks it was asked for, from its chunks."""
+    def _chunks(self, name: str) -> tuple[Contributions, ...]:
+        """Give what was kept in chunks, of the blocks it was asked for."""
         chunks: list[tuple[Tensor, ...]] = []
-        while kept := self.store.by_block(f"contributions {len(chunks)}"):
+        while kept := self.store.by_block(f"{name} {len(chunks)}"):
             chunks.append(kept)
         return tuple(map(Contributions, zip(*chunks, strict=True)))
 
-    def _own(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Let a hook see this run only: another thread may be using the same network."""
-
-        def see(*seen: Any) -> Any:
-            return hook(*seen) if threading.get_ident() == self.thread else None
-
-        return see
+    def _keep_chunks(self, name: str, index: int, contributions: Contributions) -> None:
+        dtype = torch.float16 if self.plan.half else None
+        for place, chunk in enumerate(contributions.chunks):
+            self.store.keep(f"{name} {place}", index, chunk, dtype=dtype)
 
     def _enter(self, index: int) -> Callable[..., None]:
         def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -233,11 +187,11 @@ class _Recorder:
             weigher = self._weigher(module, sublayer, returned, index)
             context, output = self.projections.pop(module)
             reduction = Reduction(self.model, index, sublayer, weigher, context, output)
+            if index < self.plan.rolled_blocks:
+                self._keep_chunks("rolled", index, reduction.roll(self.plan.chunk))
             if index < self.plan.mixed_blocks:
                 weights, contributions = reduction.mix(self.places, self.streams[index], self.plan.chunk)
-                dtype = torch.float16 if self.plan.half else None
-                for place, chunk in enumerate(contributions.chunks):
-                    self.store.keep(f"contributions {place}", index, chunk, dtype=dtype)
+                self._keep_chunks("contributions", index, contributions)
             else:
                 weights = reduction.weigh(self.places)
             self.store.keep("weights", index, weights)
@@ -278,15 +232,6 @@ class _Recorder:
             self._keep_rows("stream out", index, self._by_example(stream))
 
         return leave
-
-    def _unembed(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Unembed the explained positions only: a vocabulary is wide."""
-        rows = self.places.pick(self._by_example(args[0])).flatten(0, 1)
-        self.unembedded = rows.to(self.model.compute_dtype)
-        return (rows[None], *args[1:])
-
-    def _keep_unbounded(self, _module: nn.Module, _args: Any, output: Tensor) -> None:
-        self.unbounded = output[0]
 
     def _keep_rows(self, name: str, index: int, stream: Float[Tensor, "example stream model"]) -> None:
         """Keep the explained positions of a stream."""

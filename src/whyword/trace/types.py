@@ -57,6 +57,10 @@ class Plan:
 
     mixed_blocks: int = 0
     """In how many blocks, from the first, contributions between all positions are computed."""
+    rolled_blocks: int = 0
+    """In how many blocks, from the first, attention between all positions is kept, averaged over heads."""
+    differentiated_blocks: int = 0
+    """In how many blocks a gradient will keep activations: nothing is recorded, but memory is needed."""
     chunk: int = ROWS
     """Of how many rows at once."""
     half: bool = False
@@ -80,6 +84,8 @@ class AttentionTrace:
     """What the output projection gave, its bias included."""
     contributions: tuple[Contributions, ...]
     """C, in as many blocks from the first as it was asked for."""
+    rolled: tuple[Contributions, ...] = ()
+    """The same of ½ A + ½ I, heads averaged: how attention rollout takes a block."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,12 @@ class StackTrace:
     @property
     def contributions(self) -> tuple[Contributions, ...]:
         """C of the blocks it was asked for."""
-        return next(part.contributions for part in self.sublayers if isinstance(part, AttentionTrace))
+        return self.attention.contributions
+
+    @property
+    def attention(self) -> AttentionTrace:
+        """The (first) attention sub-layer."""
+        return next(part for part in self.sublayers if isinstance(part, AttentionTrace))
 
 
 @dataclass(frozen=True)
