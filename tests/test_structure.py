@@ -19,6 +19,7 @@ ORDER = (
     "view",
     "workspace",
     "tokens",
+    "data",
     "models",
     "norm",
     "proof",
