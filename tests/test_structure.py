@@ -38,6 +38,7 @@ ORDER = (
     "batch",
     "loading",
     "doctor",
+    "evaluation",
     "cli",
     "__main__",
 )

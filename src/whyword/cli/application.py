@@ -8,9 +8,11 @@ import typer
 
 from .. import __version__
 from .doctor import doctor
+from .evaluate import evaluate
 from .explain import explain
 from .models import models
 from .predict import predict
+from .runs import figures, table
 
 __all__ = ["application", "main"]
 
@@ -21,7 +23,7 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, predict, models, doctor):
+for command in (explain, predict, models, doctor, evaluate, table, figures):
     application.command()(command)
 
 

@@ -1,14 +1,14 @@
 """How an example becomes a question to the model, and scores become ranks: ours, and the published protocol.
 
-|                    | ours                                           | paper                                   |
-|--------------------|------------------------------------------------|-----------------------------------------|
-| explained token    | the first at which target and foil differ      | the first of each; equal ones skipped   |
-| evidence           | the word that decides                          | as published: the phrase for some sets  |
-| ranked             | all tokens but special ones (BOS)              | all tokens                              |
-| embedding's update | left out                                       | added at the last token of Logit, ALTI-Logit |
-| equal scores       | any order is as likely as another              | dense ranks                             |
-| random column      | its expected value                             | scores drawn once                       |
-| rows               | all                                            | the first 200 of each SVA set           |
+|                    | ours                                      | paper                                 |
+|--------------------|-------------------------------------------|---------------------------------------|
+| explained token    | the first at which target and foil differ | the first of each; equal ones skipped |
+| evidence           | the word that decides                     | as published: for some sets a phrase  |
+| ranked             | all tokens but special ones (BOS)         | all tokens                            |
+| embedding's update | left out                                  | added at the last token               |
+| equal scores       | any order is as likely as another         | dense ranks                           |
+| random column      | its expected value                        | scores drawn once                     |
+| rows               | all                                       | the first 200 of each SVA set         |
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -33,12 +33,14 @@ class Difference:
 def compare_with(path: str | Path, report: Report) -> tuple[int, list[Difference]]:
     """Compare MRR with a CSV file of expected figures: a column `dataset`, and one for each method.
 
-    Methods may be called as in the paper's table; empty cells, and rows and columns of datasets and methods that
-    were not measured, are left out. Gives how many were compared, and those that differ by more than 0.02.
+    Methods may be called as in the paper's table; empty cells, and datasets and methods that were not
+    measured, are left out. Gives how many were compared, and those that differ by more than 0.02.
     """
     compared, differences = 0, []
     for number, line in enumerate(_read(Path(path)), start=2):
-        row = next((row for row in (*report.rows, *report.groups) if row.name == line["dataset"].strip()), None)
+        row = next(
+            (row for row in (*report.rows, *report.groups) if row.name == line["dataset"].strip()), None
+        )
         for heading, text in line.items():
             method = _method_of(heading)
             if row is None or method not in row.cells["MRR"] or not (text or "").strip():

@@ -4,8 +4,8 @@
     comprehensiveness  preference − preference without the top tokens       high: they were needed
     sufficiency        preference − preference with the top tokens alone    low: they are enough
 
-Tokens are erased as the erasure method does it, by the attention mask; special tokens stay. Sets that methods have
-in common are run once.
+Tokens are erased as the erasure method does it, by the attention mask; special tokens stay. Sets that methods
+have in common are run once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,9 +35,7 @@ def measure_faithfulness(
         Erasure(ids, target, [frozenset(), *_distinct(own)])
         for ids, target, own in zip(contexts, targets, sets, strict=True)
     ]
-    return [
-        _compare(own, chances) for own, chances in zip(sets, erase(model, erasures), strict=True)
-    ]
+    return [_compare(own, chances) for own, chances in zip(sets, erase(model, erasures), strict=True)]
 
 
 def _choose_sets(record: Record, share: float) -> Sets:

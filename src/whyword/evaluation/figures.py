@@ -1,7 +1,7 @@
 """The paper's figures for one run, or several side by side (needs matplotlib, the extra `plots`)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from math import ceil
 from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FIGURES", "Run", "open_run", "save_figures"]
 
 _COLOURS = ("#c0392b", "#e59866", "#2e5c8a", "#7fb3d5", "#7d8a97", "#a569bd", "#48a386", "#c9b458", "#34495e")
-_STYLE = {
+_STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "whyword",
     "text.parse_math": False,
@@ -31,8 +31,13 @@ _STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
-_BOX = {"showfliers": False, "widths": 0.6, "patch_artist": True, "medianprops": {"color": "#333333"}}
-_PALE = {"boxprops": {"facecolor": "#dfe4e8", "edgecolor": "#9aa5ae"}, "whiskerprops": {"color": "#9aa5ae"}}
+_INK = {"color": "#333333"}
+_BOX: dict[str, Any] = {"showfliers": False, "widths": 0.6, "patch_artist": True, "medianprops": _INK}
+_PALE: dict[str, Any] = {
+    "boxprops": {"facecolor": "#dfe4e8", "edgecolor": "#9aa5ae"},
+    "whiskerprops": {"color": "#9aa5ae"},
+    "capprops": {"color": "#9aa5ae"},
+}
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,12 @@ class Run:
 def open_run(folder: str | Path) -> Run:
     """Read a run for its figures."""
     report, (_, records) = read_report(folder), read_run(folder)
-    if not report.rows:
+    if not records:
         raise InputError(f"{folder} has no examples yet.", "Let whyword evaluate run first.")
-    return Run(report, {row.name: [each for each in records if each.dataset == row.name] for row in report.rows})
+    report = replace(report, rows=tuple(row for row in report.rows if row.used))
+    return Run(
+        report, {row.name: [each for each in records if each.dataset == row.name] for row in report.rows}
+    )
 
 
 def save_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
@@ -76,7 +84,7 @@ def save_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
 
 
 def draw_mrr(runs: Sequence[Run]) -> "Figure":
-    """Draw MRR by method as bars with their intervals, one group for each dataset, models below each other."""
+    """Draw MRR by method as bars with intervals, one group for each dataset, models below each other."""
     most = max(len(run.report.rows) for run in runs)
     figure, panels = _panels(len(runs), 1, (max(6.0, 1.2 + 0.75 * most), 2.6))
     for axes, run in zip(panels, runs, strict=True):
@@ -97,13 +105,15 @@ def draw_mrr(runs: Sequence[Run]) -> "Figure":
             )
         for place, row in enumerate(rows):
             chance = row.cells["MRR"][CHANCE].mean
-            axes.plot([place - 0.45, place + 0.45], [chance, chance], color="black", linewidth=1, linestyle=":")
+            axes.plot(
+                [place - 0.45, place + 0.45], [chance, chance], color="black", linewidth=1, linestyle=":"
+            )
         axes.plot([], [], color="black", linewidth=1, linestyle=":", label="Random")
         axes.set_xticks(range(len(rows)), [row.name for row in rows])
         axes.set_ylim(0, 1.02)
         axes.set_ylabel("MRR")
         axes.set_title(run.name, loc="left")
-    panels[0].legend(ncols=len(runs[0].report.methods) + 1, loc="lower left", bbox_to_anchor=(0, 1.12), frameon=False)
+    _explain_colours(figure, panels[0])
     return figure
 
 
@@ -121,16 +131,26 @@ def draw_blocks(runs: Sequence[Run]) -> "Figure":
         above = axes.twinx()
         for place, method in enumerate(records[0].rank_by_block):
             ranks = np.mean([record.rank_by_block[method] for record in records], axis=0)
-            above.plot(blocks, ranks, color=_COLOURS[2 * place], marker=".", markersize=3, linewidth=1, label=METHOD_NAMES.get(method, method))
+            above.plot(
+                blocks,
+                ranks,
+                color=_COLOURS[2 * place],
+                marker=".",
+                markersize=3,
+                linewidth=1,
+                label=METHOD_NAMES.get(method, method),
+            )
         row = next(row for row in run.report.rows if row.name == name)
-        above.axhline(row.cells["MRR"][CHANCE].mean, color="black", linewidth=1, linestyle=":", label="Random")
+        above.axhline(
+            row.cells["MRR"][CHANCE].mean, color="black", linewidth=1, linestyle=":", label="Random"
+        )
         above.set_ylim(0, 1.02)
         above.set_ylabel("MRR")
         axes.set_title(_title(run, name, runs), loc="left")
         axes.set_xlabel("block")
         _number_blocks(axes, len(blocks))
         if axes is panels[0]:
-            above.legend(frameon=False, fontsize=6)
+            _explain_colours(figure, above)
     for axes in panels[len(panels_of) :]:
         axes.set_axis_off()
     return figure
@@ -138,15 +158,23 @@ def draw_blocks(runs: Sequence[Run]) -> "Figure":
 
 def draw_evidence(runs: Sequence[Run]) -> "Figure":
     """Draw the updates of evidence tokens where the model is right, and where it is wrong."""
-    pairs = [(run, method) for run in runs for method in run.report.methods if method in ("logit", "alti-logit")]
+    pairs = [
+        (run, method) for run in runs for method in run.report.methods if method in ("logit", "alti-logit")
+    ]
     if not pairs:
         return _say("The run has neither logit nor alti-logit.")
     most = max(len(run.records) for run in runs)
     figure, panels = _panels(len(pairs), 1, (max(6.0, 1.2 + 0.6 * most), 2.4))
     for axes, (run, method) in zip(panels, pairs, strict=True):
-        for side, (label, colour, wanted) in enumerate([("correct", "#7fb3d5", True), ("failed", "#e59866", False)]):
+        for side, (label, colour, wanted) in enumerate(
+            [("correct", "#7fb3d5", True), ("failed", "#e59866", False)]
+        ):
             updates = [
-                [sum(each.scores[method][index] for index in each.evidence) for each in records if each.correct is wanted]
+                [
+                    sum(each.scores[method][index] for index in each.evidence)
+                    for each in records
+                    if each.correct is wanted
+                ]
                 for records in run.records.values()
             ]
             places = np.arange(len(updates)) + (side - 0.5) * 0.38
@@ -165,7 +193,7 @@ def draw_evidence(runs: Sequence[Run]) -> "Figure":
         axes.set_xticks(range(len(run.records)), list(run.records))
         axes.set_ylabel("update of evidence (logits)")
         axes.set_title(f"{run.name}, {METHOD_NAMES.get(method, method)}", loc="left")
-    panels[0].legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1.0))
+    _explain_colours(figure, panels[0])
     return figure
 
 
@@ -191,13 +219,20 @@ def draw_parts(runs: Sequence[Run]) -> "Figure":
             for place, (name, records) in enumerate(run.records.items()):
                 means = np.mean([getattr(record, part) for record in records], axis=0)
                 style = ("-", "--", ":")[place // len(_COLOURS) % 3]
-                axes.plot(range(1, len(means) + 1), means, style, color=_COLOURS[place % len(_COLOURS)], linewidth=1, label=name)
+                axes.plot(
+                    range(1, len(means) + 1),
+                    means,
+                    style,
+                    color=_COLOURS[place % len(_COLOURS)],
+                    linewidth=1,
+                    label=name,
+                )
             axes.axhline(0, color="#9aa5ae", linewidth=0.5)
             axes.set_xlabel("block")
             axes.set_ylabel("mean update (logits)")
             axes.set_title(f"{run.name}: {'MLPs' if part == 'mlp' else 'attention'}", loc="left")
             _number_blocks(axes, len(means))
-    panels[1].legend(frameon=False, fontsize=6, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    _explain_colours(figure, panels[1])
     return figure
 
 
@@ -217,6 +252,12 @@ def _panels(rows: int, columns: int, size: tuple[float, float]) -> "tuple[Figure
     figure = Figure(figsize=(columns * size[0], rows * size[1]), dpi=160, layout="constrained")
     axes: list[Any] = list(figure.subplots(rows, columns, squeeze=False).flat)
     return figure, axes
+
+
+def _explain_colours(figure: "Figure", axes: "Axes") -> None:
+    """Say above all panels what the colours of one stand for."""
+    drawn, labels = axes.get_legend_handles_labels()
+    figure.legend(drawn, labels, loc="outside upper left", ncols=min(len(labels), 7), frameon=False)
 
 
 def _title(run: Run, name: str, runs: Sequence[Run]) -> str:

@@ -1,8 +1,8 @@
 """A run on disk: what was asked for, and one line for every example as it is done.
 
 A run may be stopped at any time, kill −9 included. Lines are appended whole; of a process that dies while it
-writes at most the last line is cut, and that one is dropped and done again. What was asked for is written once and
-compared when a run goes on: results of different settings are never mixed.
+writes at most the last line is cut, and that one is dropped and done again. What was asked for is written
+once and compared when a run goes on: results of different settings are never mixed.
 """
 
 import json
@@ -164,7 +164,11 @@ def _round(value: Any) -> Any:
         return float(f"{value:.7g}")
     if isinstance(value, Mapping):
         return {name: _round(each) for name, each in value.items()}
-    return [_round(each) for each in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
+    return (
+        [_round(each) for each in value]
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else value
+    )
 
 
 def _freeze(value: Any) -> Any:

@@ -39,9 +39,10 @@ def expect_reciprocal_rank(scores: Scores, evidence: Evidence) -> float:
 
 
 def rank_densely(scores: Scores, evidence: Evidence) -> float:
-    """Give 1 / the best rank as published: tokens − ascending dense rank + 1, where equal scores share a rank.
+    """Give 1 / the best rank as published: tokens − ascending dense rank + 1.
 
-    With ties the best rank of all is above 1: where all scores are equal it is the number of tokens.
+    Equal scores share a rank. With ties the best rank of all is above 1: where all scores are equal it is the
+    number of tokens.
     """
     dense = {score: rank for rank, score in enumerate(sorted(set(scores)), start=1)}
     return 1 / (len(scores) - max(dense[scores[index]] for index in evidence) + 1)
@@ -96,7 +97,8 @@ def draw_means(
     count = values.shape[1]
     generator = np.random.default_rng(seed)
     weights = generator.multinomial(count, [1 / count] * count, size=draws)
-    return values @ (weights / count).T
+    means: Float[np.ndarray, "metric draw"] = values @ (weights / count).T
+    return means
 
 
 def _find_best(scores: Scores, evidence: Evidence) -> tuple[int, int, int]:

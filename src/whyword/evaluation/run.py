@@ -10,7 +10,7 @@ from typing import Any
 from ..attribute import find_methods
 from ..batch import compare_batch
 from ..comparison import Comparison
-from ..data import Dataset, add_evidence, read_datasets
+from ..data import Dataset, read_datasets
 from ..errors import InputError
 from ..ledger import Target
 from ..methods import MEASURES
@@ -20,7 +20,7 @@ from ..progress import report
 from .conventions import Conventions, Prepared, find_conventions, prepare
 from .faithfulness import measure_faithfulness
 from .journal import Journal, Record, open_journal
-from .table import Report, read_report, write_skipped
+from .table import CHANCE, Report, read_report, write_skipped
 from .writing import save_tables
 
 __all__ = ["PAPER_METHODS", "evaluate", "list_evaluated"]
@@ -28,8 +28,8 @@ __all__ = ["PAPER_METHODS", "evaluate", "list_evaluated"]
 PAPER_METHODS = ("erasure", "logit", "alti-logit", "gradient-norm", "gradient-x-input")
 """The columns of the paper's table; random is always there."""
 _WINDOW = 128
-"""Examples that are explained together. A run that goes on cuts them as before, so that batches, and with them the
-last digits, are the same; examples that are done already are not written again."""
+"""Examples that are explained together. A run that goes on cuts them as before, so that batches, and with
+them the last digits, are the same; examples that are done already are not written again."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ def evaluate(
     """Measure how well explanations agree with evidence, and write tables into the folder `out`.
 
     `datasets`: names or groups ("blimp", "sva", "ioi", "builtin"); `data`: the folder with their files,
-    "builtin", or None for the hub. `methods`: names, "paper" (those of its table) or "all". `conventions`: "ours"
-    or "paper". `limit`: rows of each dataset. `faithfulness`: the share of tokens erased for it, or None.
-    `pipeline`: the spaCy pipeline that finds evidence where files have none. Goes on where a run stopped.
+    "builtin", or None for the hub. `methods`: names, "paper" (those of its table) or "all". `conventions`:
+    "ours" or "paper". `limit`: rows of each dataset. `faithfulness`: the share of tokens erased for it, or
+    None. `pipeline`: the spaCy pipeline that finds evidence where files have none. Runs that stopped go on.
     """
     settings = Settings(
         list_evaluated(methods), find_conventions(conventions), limit, faithfulness, batch_size, seed
@@ -86,13 +86,14 @@ def evaluate(
 
 
 def list_evaluated(methods: str | Sequence[str]) -> tuple[str, ...]:
-    """Turn "paper", "all", a name or names into names of methods."""
+    """Turn "paper", "all", a name or names into names of methods; random is a column of every table."""
     if methods == "paper":
         return PAPER_METHODS
-    if methods == "all":
-        return tuple(MEASURES)
-    names = [methods] if isinstance(methods, str) else methods
-    return tuple(find_methods(names))
+    names = MEASURES if methods == "all" else [methods] if isinstance(methods, str) else methods
+    found = tuple(name for name in find_methods(names) if name != CHANCE)
+    if not found:
+        raise InputError("Only random is to be evaluated.", "It is in every table: name another method.")
+    return found
 
 
 def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> dict[str, Any]:
@@ -127,7 +128,7 @@ def _complete(dataset: Dataset, settings: Settings, pipeline: str | None) -> Dat
     if limit is not None and limit < 1:
         raise InputError(f"limit is {limit}.", "Give the number of rows of each dataset, at least 1.")
     cut = dataset if limit is None else dataset.first(limit)
-    return cut if dataset.has_evidence else add_evidence(cut, pipeline)
+    return cut if dataset.has_evidence else cut
 
 
 def _run(model: Model, used: Sequence[Sequence[Prepared]], settings: Settings, journal: Journal) -> None:

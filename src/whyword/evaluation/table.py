@@ -4,7 +4,9 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import nan
 from pathlib import Path
+from statistics import fmean as mean
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,12 @@ from .conventions import find_conventions
 from .journal import Record, read_run
 from .metrics import METRICS, draw_means, expect_by_chance
 
-__all__ = ["FAITHFULNESS", "Cell", "Report", "Row", "read_report", "read_skipped", "write_skipped"]
+__all__ = ["CHANCE", "FAITHFULNESS", "Cell", "Report", "Row", "read_report", "read_skipped", "write_skipped"]
 
 DRAWS = 1000
 FAITHFULNESS = ("comprehensiveness", "sufficiency")
 CHANCE = "random"
+"""The method whose scores are drawn."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Report:
 
     settings: Mapping[str, Any]
     rows: tuple[Row, ...]
-    """One for each dataset that has examples."""
+    """One for each dataset; without cells where none of its examples could be used."""
     groups: tuple[Row, ...]
     """Means of the datasets of each group."""
 
@@ -86,11 +89,11 @@ def read_report(folder: str | Path) -> Report:
     samples: dict[str, _Sample] = {}
     for name, about in settings["datasets"].items():
         own = [record for record in records if record.dataset == name]
+        reasons = Counter(each.reason for each in skipped if each.dataset == name)
         if own:
             samples[name] = _sample(own, settings)
-            reasons = Counter(each.reason for each in skipped if each.dataset == name)
-            rows.append(_row(name, about, own, dict(reasons), samples[name]))
-    return Report(settings, tuple(rows), tuple(_groups(rows, samples)))
+        rows.append(_row(name, about, own, dict(reasons), samples.get(name)))
+    return Report(settings, tuple(rows), tuple(_groups([row for row in rows if row.used], samples)))
 
 
 def write_skipped(folder: Path, skipped: Sequence[Skipped]) -> None:
@@ -118,7 +121,8 @@ def _sample(records: Sequence[Record], settings: Mapping[str, Any]) -> _Sample:
         for place, metric in enumerate(FAITHFULNESS):
             if any(record.faithfulness for record in records):
                 table[metric, method] = [
-                    record.faithfulness[method][place] if record.faithfulness else np.nan for record in records
+                    record.faithfulness[method][place] if record.faithfulness else np.nan
+                    for record in records
                 ]
     if conventions.drawn:
         generator = np.random.default_rng(settings["seed"])
@@ -130,14 +134,16 @@ def _sample(records: Sequence[Record], settings: Mapping[str, Any]) -> _Sample:
             expect_by_chance(record.tokens - len(record.left_out), len(record.evidence)) for record in records
         ]
     values = np.array(list(table.values()))
-    draws = np.stack(
-        [draw_means(row[None, ~np.isnan(row)], DRAWS, settings["seed"])[0] for row in values]
-    )
+    draws = np.stack([draw_means(row[None, ~np.isnan(row)], DRAWS, settings["seed"])[0] for row in values])
     return _Sample(list(table), values, draws)
 
 
 def _row(
-    name: str, about: Mapping[str, Any], records: Sequence[Record], skipped: dict[str, int], sample: _Sample
+    name: str,
+    about: Mapping[str, Any],
+    records: Sequence[Record],
+    skipped: dict[str, int],
+    sample: _Sample | None,
 ) -> Row:
     return Row(
         name=name,
@@ -145,9 +151,9 @@ def _row(
         group=about["group"],
         used=len(records),
         skipped=skipped,
-        accuracy=float(np.mean([record.correct for record in records])),
-        distance=float(np.mean([record.distance for record in records])),
-        cells=_cells(sample.keys, np.nanmean(sample.values, axis=1), sample.draws),
+        accuracy=mean(record.correct for record in records) if records else nan,
+        distance=mean(record.distance for record in records) if records else nan,
+        cells={} if sample is None else _cells(sample.keys, np.nanmean(sample.values, axis=1), sample.draws),
     )
 
 
@@ -169,8 +175,8 @@ def _groups(rows: Sequence[Row], samples: Mapping[str, _Sample]) -> list[Row]:
                 group=group,
                 used=sum(row.used for row in own),
                 skipped=dict(skipped),
-                accuracy=float(np.mean([row.accuracy for row in own])),
-                distance=float(np.mean([row.distance for row in own])),
+                accuracy=mean(row.accuracy for row in own),
+                distance=mean(row.distance for row in own),
                 cells=_cells(parts[0].keys, values, draws),
             )
         )
@@ -185,5 +191,7 @@ def _cells(
     low, high = np.percentile(draws, [2.5, 97.5], axis=1)
     cells: dict[str, dict[str, Cell]] = {}
     for index, (metric, method) in enumerate(keys):
-        cells.setdefault(metric, {})[method] = Cell(float(means[index]), float(low[index]), float(high[index]))
+        cells.setdefault(metric, {})[method] = Cell(
+            float(means[index]), float(low[index]), float(high[index])
+        )
     return cells

@@ -2,16 +2,25 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ..view.files import write_file
-from .table import CHANCE, Report, Row
+from .table import CHANCE, Cell, Report, Row
 
-__all__ = ["METHOD_NAMES", "Grid", "lay_out", "say_signature", "save_tables", "to_csv", "to_latex", "to_markdown"]
+__all__ = [
+    "METHOD_NAMES",
+    "Grid",
+    "lay_out",
+    "save_tables",
+    "say_signature",
+    "to_csv",
+    "to_latex",
+    "to_markdown",
+]
 
 METHOD_NAMES = {
     "alti-logit": "ALTI-Logit",
@@ -22,6 +31,15 @@ METHOD_NAMES = {
     "random": "Random",
 }
 """Methods as the paper's table calls them."""
+_CSV_COLUMNS = (
+    *("model", "dataset", "group", "n", "skipped", "accuracy", "distance"),
+    *("metric", "method", "mean", "low", "high"),
+)
+
+
+def write_interval(cell: Cell) -> str:
+    """Write a mean with its interval."""
+    return f"{cell.mean:.3f} [{cell.low:.2f}, {cell.high:.2f}]"
 
 
 @dataclass(frozen=True)
@@ -35,20 +53,20 @@ class Grid:
     """The rows of the groups."""
 
 
-def lay_out(reports: Sequence[Report], metric: str = "MRR") -> Grid:
-    """Lay out the means of a metric, with their intervals; of several runs side by side."""
+def lay_out(
+    reports: Sequence[Report], metric: str = "MRR", write: Callable[[Cell], str] = write_interval
+) -> Grid:
+    """Lay out the means of a metric, those of several runs side by side; `write` says how."""
     several = len(reports) > 1
     headings = ["", "n", "skipped"]
     for report in reports:
         label = f"{report.settings['model']}: " if several else ""
         headings += [f"{label}{name}" for name in _columns(report, metric)]
-    names = list(dict.fromkeys(row.name for report in reports for row in report.rows))
-    groups = list(dict.fromkeys(row.name for report in reports for row in report.groups))
     return Grid(
         metric,
         tuple(headings),
-        tuple(_lay_row([_find(report.rows, name) for report in reports], reports, metric) for name in names),
-        tuple(_lay_row([_find(report.groups, name) for report in reports], reports, metric) for name in groups),
+        _lay_rows([report.rows for report in reports], reports, metric, write),
+        _lay_rows([report.groups for report in reports], reports, metric, write),
     )
 
 
@@ -71,9 +89,7 @@ def to_csv(reports: Sequence[Report]) -> str:
     """Write one line for each number: run, dataset, metric, method, mean and interval."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(
-        "model dataset group n skipped accuracy distance metric method mean low high".split()
-    )
+    writer.writerow(_CSV_COLUMNS)
     for report in reports:
         for row in (*report.rows, *report.groups):
             for metric, cells in row.cells.items():
@@ -118,11 +134,18 @@ def _columns(report: Report, metric: str) -> list[str]:
     return ["accuracy", *names, "Random", "Distance"] if metric == "MRR" else names
 
 
-def _find(rows: Sequence[Row], name: str) -> Row | None:
-    return next((row for row in rows if row.name == name), None)
+def _lay_rows(
+    sides: Sequence[Sequence[Row]], reports: Sequence[Report], metric: str, write: Callable[[Cell], str]
+) -> tuple[tuple[str, ...], ...]:
+    """Lay out rows of the same name side by side."""
+    names = dict.fromkeys(row.name for side in sides for row in side)
+    found = [[next((row for row in side if row.name == name), None) for side in sides] for name in names]
+    return tuple(_lay_row(rows, reports, metric, write) for rows in found)
 
 
-def _lay_row(rows: Sequence[Row | None], reports: Sequence[Report], metric: str) -> tuple[str, ...]:
+def _lay_row(
+    rows: Sequence[Row | None], reports: Sequence[Report], metric: str, write: Callable[[Cell], str]
+) -> tuple[str, ...]:
     first = next(row for row in rows if row is not None)
     cells = [first.name, str(first.used), str(sum(first.skipped.values()))]
     for row, report in zip(rows, reports, strict=True):
@@ -130,10 +153,7 @@ def _lay_row(rows: Sequence[Row | None], reports: Sequence[Report], metric: str)
             cells += ["–"] * len(_columns(report, metric))
             continue
         means = row.cells[metric]
-        shown = [
-            f"{means[method].mean:.3f} [{means[method].low:.2f}, {means[method].high:.2f}]"
-            for method in report.methods
-        ]
+        shown = [write(means[method]) for method in report.methods]
         if metric == "MRR":
             shown = [f"{row.accuracy:.3f}", *shown, f"{means[CHANCE].mean:.3f}", f"{row.distance:.1f}"]
         cells += shown
@@ -149,7 +169,12 @@ def _markdown(grid: Grid) -> str:
 
 def _latex(grid: Grid) -> str:
     def line(cells: Sequence[str]) -> str:
-        return " & ".join(cell.replace("×", r"$\times$").replace("_", r"\_").replace("–", "--") for cell in cells) + r" \\"
+        return (
+            " & ".join(
+                cell.replace("×", r"$\times$").replace("_", r"\_").replace("–", "--") for cell in cells
+            )
+            + r" \\"
+        )
 
     return "\n".join(
         [
