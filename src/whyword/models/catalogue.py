@@ -17,6 +17,7 @@ __all__ = ["CATALOGUE", "GENERAL", "catalogued", "describe", "find_entries", "re
 _LAYER_NORM = Norm(centred=True)
 _RMS_NORM = Norm(centred=False, epsilon="variance_epsilon")
 _GEMMA_NORM = Norm(centred=False, epsilon="eps", offset=1.0)
+_NEMOTRON_NORM = Norm(centred=True, offset=1.0)
 
 _VALUES = ValueLayout("v_proj", "(head dim)")
 _FUSED_VALUES = ValueLayout("query_key_value", "(head part dim)", part=2, sizes={"part": 3})
@@ -84,6 +85,8 @@ _GEMMA2 = Architecture(
 _GEMMA3 = replace(_GEMMA2, name="gemma3")
 
 _STABLELM = Architecture(name="stablelm", decoder=replace(_LLAMA.decoder, norm=_LAYER_NORM))
+
+_NEMOTRON = Architecture(name="nemotron", decoder=replace(_LLAMA.decoder, norm=_NEMOTRON_NORM))
 
 _PHI = Architecture(
     name="phi",
@@ -222,11 +225,13 @@ CATALOGUE: Mapping[str, tuple[Architecture, ...]] = {
     "mistral": (_LLAMA,),
     "mixtral": (_MIXTRAL,),
     "mpt": (_MPT,),
+    "nemotron": (_NEMOTRON,),
     "olmo": (_OLMO,),
     "olmo2": (_OLMO2,),
     "olmo3": (_OLMO2,),
     "olmoe": (_LLAMA,),
     "opt": (_OPT, _OPT_POST_NORM),
+    "persimmon": (_PHI,),
     "phi": (_PHI,),
     "phi3": (_LLAMA,),
     "qwen2": (_LLAMA,),
