@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .compare import compare
 from .doctor import doctor
 from .explain import explain
 from .models import models
@@ -21,7 +22,7 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, predict, models, doctor):
+for command in (explain, compare, predict, models, doctor):
     application.command()(command)
 
 
