@@ -7,7 +7,7 @@ script compiles, and LuaLaTeX or XeLaTeX show it where a font has it.
 from ..document import Document, is_continuation
 from .colour import is_dark, seismic
 from .grid import Grid, Row, lay_out
-from .wording import after, caution, explain_scores, headline, prediction, proof
+from .wording import after, headline, prediction, proof, small_print
 
 __all__ = ["render_latex"]
 
@@ -72,8 +72,7 @@ def render_latex(document: Document) -> str:
         foot = f"largest error {worst:.0e}"
     else:
         head, foot = [headline(document), prediction(document), after(document)], proof(document)
-    if said := explain_scores(document, grid.unit):
-        head += [*said, caution(document)]
+    head += small_print(document, grid.unit)
     body = [
         rf"\textbf{{{_escape(head[0])}}}\par",
         *(rf"{{\small {_escape(line)}}}\par" for line in head[1:]),

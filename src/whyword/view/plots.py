@@ -9,7 +9,7 @@ from ..document import Document, is_continuation
 from ..errors import InputError
 from .colour import is_dark, seismic
 from .grid import Grid, Row, lay_out
-from .wording import after, caution, explain_scores, headline, prediction, proof, signed
+from .wording import after, headline, prediction, proof, signed, small_print
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,8 +43,8 @@ def render_plot(document: Document, form: str) -> bytes:
         if len(parts) > 1:
             axes[0, 0].set_xticks([])
             axes[0, 0].set_ylabel("token" if is_continuation(document) else "block")
-        figure.suptitle(_title(document, grid), fontsize=9, x=0.01, ha="left")
-        figure.supxlabel(_foot(document), fontsize=6, x=0.01, ha="left")
+        figure.suptitle(_title(document), fontsize=9, x=0.01, ha="left")
+        figure.supxlabel(_foot(document, grid), fontsize=6, x=0.01, ha="left")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing")  # shown as a box
             return _write(figure, form)
@@ -64,15 +64,14 @@ def _write(figure: Any, form: str) -> bytes:
     return file.getvalue()
 
 
-def _title(document: Document, grid: Grid) -> str:
+def _title(document: Document) -> str:
     known = [] if is_continuation(document) else [prediction(document)]
-    said = explain_scores(document, grid.unit)
-    said += [caution(document)] if said else []
-    return "\n".join([headline(document), *known, after(document), *said])
+    return "\n".join([headline(document), *known, after(document)])
 
 
-def _foot(document: Document) -> str:
-    return "" if is_continuation(document) else proof(document)
+def _foot(document: Document, grid: Grid) -> str:
+    proven = [] if is_continuation(document) else [proof(document)]
+    return "\n".join([*small_print(document, grid.unit), *proven])
 
 
 def _name(row: Row) -> str:

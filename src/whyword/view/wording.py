@@ -15,6 +15,7 @@ __all__ = [
     "prediction",
     "proof",
     "signed",
+    "small_print",
     "word_labels",
 ]
 
@@ -146,9 +147,15 @@ def _logit(choice: Document) -> str:
 def explain_scores(document: Document, unit: str) -> list[str]:
     """Say what scores are that do not add up to the logit (difference): nothing of those that do."""
     if is_comparison(document):
-        return ["every row has a unit, and colours up to its own largest number"]
+        return []
     measure = read_measure(document["explanations"][0] if is_continuation(document) else document)
     return [] if measure.adds_up else [f"score: {measure.summary}; in {unit}"]
+
+
+def small_print(document: Document, unit: str) -> list[str]:
+    """Say what must stand beside numbers that do not add up to the logit (difference)."""
+    said = explain_scores(document, unit)
+    return [*said, caution(document)] if said or is_comparison(document) else []
 
 
 def signed(value: float) -> str:
