@@ -105,6 +105,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
     assert [line for line in page.splitlines() if line.startswith("## ")] == [
         "## whyword",
         "## whyword explain",
+        "## whyword compare",
         "## whyword predict",
         "## whyword models",
         "## whyword doctor",
@@ -125,7 +126,21 @@ def test_the_python_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("block", [block for block in blocks("index.md", "text") if block.startswith("$")])
+def test_the_python_of_the_methods_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    fetch_folder()
+    names = run_blocks("methods.md")
+    assert names["c"]["erasure"].measure.unit == "probability"
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    whole, without = names["found"].probabilities[0], names["found"].probabilities[1]
+    lost = (whole - without).tolist()
+    assert names["c"]["erasure"].scores[0].item() == pytest.approx(lost[0] - lost[1], rel=1e-3)
+
+
+SHOWN = [*blocks("index.md", "text"), *blocks("methods.md", "text")]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("block", [block for block in SHOWN if block.startswith("$")])
 def test_what_the_quickstart_shows_is_what_is_printed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 

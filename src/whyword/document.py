@@ -53,11 +53,8 @@ def notes_of(methods: Iterable[str]) -> dict[str, str]:
     if len(others) == len(names) and "alti" not in names:
         del notes["heuristic"]
     if others:
-        ledger = "" if len(others) < len(names) else " The ledger of the prediction is exact all the same."
-        notes["baseline"] = (
-            f"Scores of {', '.join(others)} do not add up to the logit (difference), and their units differ "
-            f"({', '.join(dict.fromkeys(measures[name].unit for name in others))}).{ledger}"
-        )
+        named = ", ".join(f"{name} ({measures[name].unit})" for name in others)
+        notes["baseline"] = f"Scores that do not add up to the logit (difference), with their units: {named}."
     if blind:
         notes["not contrastive"] = (
             f"{', '.join(blind)}: the same numbers whatever the target and the foil are."

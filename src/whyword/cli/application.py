@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .compare import compare
 from .doctor import doctor
 from .evaluate import evaluate
 from .explain import explain
@@ -23,7 +24,7 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, predict, models, doctor, evaluate, table, figures):
+for command in (explain, compare, predict, models, doctor, evaluate, table, figures):
     application.command()(command)
 
 

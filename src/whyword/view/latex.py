@@ -4,12 +4,10 @@ Characters that pdfLaTeX has no glyph for are declared as small boxes with their
 script compiles, and LuaLaTeX or XeLaTeX show it where a font has it.
 """
 
-from collections.abc import Sequence
-
 from ..document import Document, is_continuation
 from .colour import is_dark, seismic
-from .grid import Row, lay_out
-from .wording import after, headline, prediction, proof
+from .grid import Grid, Row, lay_out
+from .wording import after, headline, prediction, proof, small_print
 
 __all__ = ["render_latex"]
 
@@ -40,6 +38,9 @@ _ESCAPES = {
     "⏎": r"\ensuremath{\hookleftarrow}",
     "⇥": r"\ensuremath{\mapsto}",
     "∅": r"\ensuremath{\emptyset}",
+    "×": r"\ensuremath{\times}",
+    "⁻": r"\textsuperscript{{-}}",
+    **{"⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]: rf"\textsuperscript{{{digit}}}" for digit in range(10)},
 }
 _PREAMBLE = r"""\documentclass{article}
 \usepackage{iftex}
@@ -56,8 +57,8 @@ _PREAMBLE = r"""\documentclass{article}
 \setlength{\fboxsep}{1.5pt}
 \setlength{\parindent}{0pt}
 \newcommand{\whytoken}[3]{\colorbox[rgb]{#1}{\textcolor[gray]{#2}{\strut #3}}\hspace{1pt plus 1pt}\allowbreak}
-\newcommand{\whyrow}[3]{\noindent\makebox[2.2em][r]{\small #1}\hspace{0.8em}%%
-  \begin{minipage}[t]{0.8\linewidth}\raggedright #2\end{minipage}\hfill{\small #3}\par\vspace{1pt}}
+\newcommand{\whyrow}[3]{\noindent\makebox[%(label)s][r]{\small #1}\hspace{0.8em}%%
+  \begin{minipage}[t]{%(width)s\linewidth}\raggedright #2\end{minipage}\hfill{\small #3}\par\vspace{1pt}}
 \begin{document}
 """
 
@@ -71,29 +72,33 @@ def render_latex(document: Document) -> str:
         foot = f"largest error {worst:.0e}"
     else:
         head, foot = [headline(document), prediction(document), after(document)], proof(document)
+    head += small_print(document, grid.unit)
     body = [
         rf"\textbf{{{_escape(head[0])}}}\par",
         *(rf"{{\small {_escape(line)}}}\par" for line in head[1:]),
         r"\bigskip",
-        *(_row(row, grid.columns, grid.largest) for row in grid.rows),
-        r"\medskip\hrule\medskip",
-        _row(grid.sum, grid.columns, grid.largest_sum),
+        *(_row(row, grid) for row in grid.rows),
+        *([r"\medskip\hrule\medskip"] if grid.rows and grid.sum else []),
+        *([_row(grid.sum, grid)] if grid.sum else []),
         r"\bigskip",
         rf"{{\small {_escape(foot)}}}\par",
         r"\end{document}",
         "",
     ]
     text = "\n".join(body)
-    return _PREAMBLE % {"declarations": _declare(text)} + text
+    sizes = ("2.2em", "0.8") if grid.sum else ("9.5em", "0.58")
+    return _PREAMBLE % {"declarations": _declare(text), "label": sizes[0], "width": sizes[1]} + text
 
 
-def _row(row: Row, columns: Sequence[str], largest: float) -> str:
+def _row(row: Row, grid: Grid) -> str:
+    columns, largest = grid.columns, grid.scale_of(row)
     boxes = "".join(
         _box(column, value / (largest or 1.0))
         for column, value in zip(columns, row.values, strict=True)
         if value is not None
     )
-    return rf"\whyrow{{{_escape(row.label)}}}{{{boxes}}}{{{_escape(f'{row.total:+.2f}')}}}"
+    end = row.end if row.unit is not None else f"{row.total:+.2f}"
+    return rf"\whyrow{{{_escape(row.label)}}}{{{boxes}}}{{{_escape(end)}}}"
 
 
 def _box(text: str, share: float) -> str:

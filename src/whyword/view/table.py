@@ -4,7 +4,7 @@ import csv
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from ..document import Document, is_continuation
+from ..document import SCHEMA, Document, is_comparison, is_continuation, read_measure
 from ..errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ __all__ = ["list_records", "make_frame", "render_csv"]
 def list_records(document: Document) -> list[dict[str, Any]]:
     """List what is known of every context token: the token, its score, and its score by block (from 1).
 
-    Of a continuation: the same for every token that was explained, named in `step` and `target`.
+    Of a continuation: the same for every token that was explained, named in `step` and `target`. Of a
+    comparison: without blocks, for every `method`.
     """
     if is_continuation(document):
         return [
@@ -24,9 +25,17 @@ def list_records(document: Document) -> list[dict[str, Any]]:
             for step, part in enumerate(document["explanations"], 1)
             for record in list_records(part)
         ]
+    if is_comparison(document):
+        return [
+            {"method": each["method"], **record}
+            for each in document["methods"]
+            for record in list_records({**document, **each, "schema": SCHEMA, "by_block": ()})
+        ]
+    measure = read_measure(document)
+    blocks = document["by_block"] if measure.by_block else ()
     return [
-        {"position": position, **token, "score": document["scores"][position]}
-        | {f"block_{block}": values[position] for block, values in enumerate(document["by_block"], 1)}
+        {"position": position, **token, "score": document["scores"][position], "unit": measure.unit}
+        | {f"block_{block}": values[position] for block, values in enumerate(blocks, 1)}
         for position, token in enumerate(document["tokens"])
     ]
 

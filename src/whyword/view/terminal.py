@@ -16,7 +16,7 @@ from rich.text import Text
 from ..document import Document, is_continuation
 from .colour import blend, is_dark, seismic
 from .grid import Grid, Row, lay_out
-from .wording import after, caution, forced_text, headline, label, prediction, proof, signed
+from .wording import after, caution, explain_scores, forced_text, headline, label, prediction, proof, signed
 
 __all__ = ["print_document", "render_terminal"]
 
@@ -38,11 +38,11 @@ def render_terminal(
 ) -> RenderableType:
     """Render a document for a terminal of some width; `numbers` in the cells instead of tokens."""
     grid = lay_out(document, by, top)
-    parts = [*_head(document, by), *(_table(grid, width, numbers) if grid.rows else _list(grid, width))]
+    parts = [*_head(document, by, grid), *(_table(grid, width, numbers) if grid.rows else _list(grid, width))]
     return Group(*parts, *_foot(document, by), Text(""))
 
 
-def _head(document: Document, by: str) -> Iterator[Text]:
+def _head(document: Document, by: str, grid: Grid) -> Iterator[Text]:
     yield Text(headline(document), style="bold")
     if is_continuation(document):
         yield Text(f"{after(document)}: every token by what it could see", style="dim")
@@ -51,6 +51,8 @@ def _head(document: Document, by: str) -> Iterator[Text]:
         if document["forced"]:
             yield Text(f"after “{label(forced_text(document))}”, with which they all begin")
         yield Text(after(document, by), style="dim")
+    if by != "head":
+        yield from (Text(line, style="dim") for line in explain_scores(document, grid.unit))
     yield Text("")
 
 
@@ -66,21 +68,25 @@ def _foot(document: Document, by: str) -> Iterator[Text]:
 
 def _table(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
     """Lay rows under each other, cut to the columns that fit."""
-    labels = max(cell_len(row.label) for row in [*grid.rows, grid.sum])
-    frame = _Frame(grid, labels, _fit(grid, width - labels - _NUMBER - 3))
+    labels = max(cell_len(row.label) for row in grid.every_row)
+    end = max(_NUMBER, *(cell_len(row.unit or "") for row in grid.rows))
+    frame = _Frame(grid, labels, _fit(grid, width - labels - end - 3))
     if len(frame.columns) < len(grid.columns):
         yield from (_running_text(grid), Text(""))
     if numbers:
         yield frame.line("", [grid.columns[index] for index in frame.columns])
     for row in grid.rows:
-        yield frame.row(row, grid.largest, numbers=numbers)
-    yield Text("")
-    yield frame.row(grid.sum, grid.largest_sum, numbers=numbers)
-    if not numbers:
-        yield frame.line("", [_number(grid.sum.values[index]) for index in frame.columns])
+        yield frame.row(row, numbers=numbers)
+    if grid.sum is not None:
+        yield Text("")
+        yield frame.row(grid.sum, numbers=numbers)
+        if not numbers:
+            yield frame.line("", [_number(grid.sum.values[index]) for index in frame.columns])
     if len(frame.columns) < len(grid.columns):
-        shown = f"{len(frame.columns)} of {len(grid.columns)} tokens fit; rows add up all of them"
-        yield Text(f"… {shown}. More: --by token --top 20, -o report.html", style="dim")
+        what, how = f"{grid.by}s" if grid.sum is None else "tokens", "--by token --top 20, "
+        shown = f"{len(frame.columns)} of {len(grid.columns)} {what} fit"
+        added = "" if grid.sum is None else "; rows add up all of them"
+        yield Text(f"… {shown}{added}. More: {'' if grid.sum is None else how}-o report.html", style="dim")
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class _Frame:
     labels: int
     columns: Sequence[int]
 
-    def row(self, row: Row, largest: float, *, numbers: bool) -> Text:
+    def row(self, row: Row, *, numbers: bool) -> Text:
         """Give a row of tokens (or numbers) on the colours of their values."""
         cells = [
             ""
@@ -101,8 +107,9 @@ class _Frame:
             else self.grid.columns[index]
             for index in self.columns
         ]
+        largest = self.grid.scale_of(row)
         styles = [_style(row.values[index], largest) for index in self.columns]
-        return self.line(row.label, cells, styles, signed(row.total))
+        return self.line(row.label, cells, styles, row.end)
 
     def line(
         self, name: str, cells: Sequence[str], styles: Sequence[Style | None] = (), total: str = ""
@@ -128,11 +135,8 @@ def _fit(grid: Grid, width: int) -> list[int]:
     sizes = [_size(column) + 1 for column in grid.columns]
     if sum(sizes) <= width:
         return list(range(len(sizes)))
-    strength = [
-        max(abs(row.values[index] or 0.0) for row in [*grid.rows, grid.sum]) for index in range(len(sizes))
-    ]
     chosen: list[int] = []
-    for index in sorted(range(len(sizes)), key=lambda index: -strength[index]):
+    for index in sorted(range(len(sizes)), key=lambda index: -grid.strength(index)):
         if sum(sizes[each] + len(_GAP) for each in [*chosen, index]) + len(_GAP) > width:
             break
         chosen.append(index)
@@ -140,28 +144,29 @@ def _fit(grid: Grid, width: int) -> list[int]:
 
 
 def _running_text(grid: Grid) -> Text:
-    """Give the whole prompt as text, on the colours of the sum."""
-    text = Text()
-    for column, value in zip(grid.columns, grid.sum.values, strict=True):
-        text.append(column, style=_style(value, grid.largest_sum) or "")
+    """Give the whole prompt as text, on the colours of the sum, or of the first row."""
+    text, row = Text(), grid.rows[0] if grid.sum is None else grid.sum
+    for column, value in zip(grid.columns, row.values, strict=True):
+        text.append(column, style=_style(value, row.largest) or "")
         text.append(" ")
     return text
 
 
 def _list(grid: Grid, width: int) -> Iterator[Text]:
     """List tokens or words under each other, with bars."""
-    names = min(_WIDEST, max(cell_len(column) for column in grid.columns))
+    names, total = min(_WIDEST, max(cell_len(column) for column in grid.columns)), grid.every_row[-1]
     room = max(4, min(40, width - names - _NUMBER - 6))
-    for column, value in zip(grid.columns, grid.sum.values, strict=True):
-        share = (value or 0.0) / (grid.largest_sum or 1.0)
+    for column, value in zip(grid.columns, total.values, strict=True):
+        share = (value or 0.0) / (total.largest or 1.0)
         bar = ("▇" if share > 0 else "░") * max(1 if share else 0, round(abs(share) * room))
         line = Text(_cut(column, names) + "  ", no_wrap=True, overflow="crop")
         line.append(_number(value).rjust(_NUMBER + 1) + "  ").append(
             bar, style="red" if share > 0 else "blue"
         )
         yield line
-    yield Text("")
-    yield Text(_cut(grid.sum.label, names) + "  " + f"{grid.sum.total:+.2f}".rjust(_NUMBER + 1), style="bold")
+    if total.label == "sum":
+        yield Text("")
+        yield Text(_cut("sum", names) + "  " + f"{total.total:+.2f}".rjust(_NUMBER + 1), style="bold")
 
 
 def _style(value: float | None, largest: float) -> Style | None:
