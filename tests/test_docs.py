@@ -108,6 +108,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword predict",
         "## whyword models",
         "## whyword doctor",
+        "## whyword evidence",
     ]
 
 

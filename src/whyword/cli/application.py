@@ -8,6 +8,7 @@ import typer
 
 from .. import __version__
 from .doctor import doctor
+from .evidence import evidence
 from .explain import explain
 from .models import models
 from .predict import predict
@@ -21,7 +22,7 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, predict, models, doctor):
+for command in (explain, predict, models, doctor, evidence):
     application.command()(command)
 
 
