@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from whyword import InputError, Tokens
+from whyword.cli.application import application
 from whyword.data import (
     GROUPS,
     PUBLISHED,
@@ -389,3 +391,26 @@ def test_sentences_are_cut_where_they_were_published_cut(name: str, shared: Path
             assert cut_pair(row["sentence_good"], row["sentence_bad"]) == tuple(
                 row[column] for column in PAIR
             )
+
+
+def test_the_command_that_lists_them(tmp_path: Path) -> None:
+    write_csv(
+        tmp_path / "aga.csv", (*PAIR, "target"), ("Ann saw", "herself", "himself", "Ann"), ("", "", "", "")
+    )
+    (tmp_path / "sva.tsv").write_text("1\tthe key ***mask*** here\tis\tare\n")
+    done = CliRunner().invoke(application, ["datasets", "--data", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[:6] == [
+        "aga  anaphor_gender_agreement",
+        f"    1 examples; 1 left out: no prefix; {tmp_path / 'aga.csv'}",
+        "    [Ann] saw … herself / himself",
+        "sva-1  subject–verb agreement, 1 attractor",
+        f"    1 examples; no evidence columns; {tmp_path / 'sva.tsv'}",
+        "    the key … is / are",
+    ]
+    assert "can be used for sva-2: there are none." in done.stderr
+    assert len(lines) == 6 + 3 * 12
+    done = CliRunner().invoke(application, ["datasets", "ioi", "--data", "builtin", "--json"])
+    (document,) = json.loads(done.stdout)["datasets"]
+    assert (document["name"], document["examples"], document["evidence"]) == ("builtin-ioi", 200, True)

@@ -125,6 +125,13 @@ def test_sva_gets_its_evidence(pipeline: str, shared: Path) -> None:
     assert nouns == ["victories", "women", "reasons", "accounts", "actors", "articles"]
 
 
+def test_rules_find_what_was_built_in(pipeline: str) -> None:
+    for dataset in read_datasets(["builtin"]):
+        if dataset.phenomenon != "npi":  # the rule looks for "even", the suite has more
+            first = dataset.first(20)
+            assert [e.word for e in add_evidence(first).examples] == [e.word for e in first.examples]
+
+
 def test_the_command(pipeline: str, tmp_path: Path) -> None:
     path, out = tmp_path / "mine.csv", tmp_path / "out.csv"
     with path.open("w", newline="") as file:

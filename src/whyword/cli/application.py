@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .datasets import datasets
 from .doctor import doctor
 from .evidence import evidence
 from .explain import explain
@@ -22,7 +23,7 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, predict, models, doctor, evidence):
+for command in (explain, predict, models, doctor, datasets, evidence):
     application.command()(command)
 
 
