@@ -268,6 +268,14 @@ def test_a_span_in_the_file_says_which_one(tmp_path: Path) -> None:
     assert [example.word for example in read_one("darn", tmp_path).examples] == [((20, 23),), ((4, 7),)]
 
 
+def test_a_word_that_looks_like_nothing(tmp_path: Path) -> None:
+    rows = ("of 13 results none", "appear", "appears", "none"), ("it saw", "is", "are", "NaN")
+    write_csv(tmp_path / "darn.csv", (*PAIR, "target"), *rows)
+    dataset = read_one("darn", tmp_path)
+    assert [texts(example) for example in dataset.examples] == [["none"]]
+    assert [skipped.reason for skipped in dataset.skipped] == ["no evidence (NA)"]
+
+
 def test_which_evidence_counts() -> None:
     whole = Example("ana", 0, "These men saw", "a", "b", ((6, 9),), ((0, 9),), {"target_phrase": "These men"})
     assert [choose_evidence(whole, kind) for kind in ("word", "phrase", "paper")] == [
@@ -403,10 +411,10 @@ def test_the_command_that_lists_them(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[:6] == [
         "aga  anaphor_gender_agreement",
-        f"    1 examples; 1 left out: no prefix; {tmp_path / 'aga.csv'}",
+        f"    1 example; 1 left out: no prefix; {tmp_path / 'aga.csv'}",
         "    [Ann] saw … herself / himself",
         "sva-1  subject–verb agreement, 1 attractor",
-        f"    1 examples; no evidence columns; {tmp_path / 'sva.tsv'}",
+        f"    1 example; no evidence columns; {tmp_path / 'sva.tsv'}",
         "    the key … is / are",
     ]
     assert "can be used for sva-2: there are none." in done.stderr

@@ -85,7 +85,7 @@ def _print(document: dict[str, Any]) -> None:
     for each in document["datasets"]:
         left_out = ", ".join(f"{count} left out: {reason}" for reason, count in each["skipped"].items())
         facts = [
-            f"{each['examples']} examples",
+            f"{each['examples']} example{'s' if each['examples'] != 1 else ''}",
             *([left_out] if left_out else []),
             *([] if each["evidence"] else ["no evidence columns"]),
             each["source"],
