@@ -8,8 +8,10 @@ import typer
 
 from .. import __version__
 from .compare import compare
+from .datasets import datasets
 from .doctor import doctor
 from .evaluate import evaluate
+from .evidence import evidence
 from .explain import explain
 from .models import models
 from .predict import predict
@@ -24,7 +26,18 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, compare, predict, models, doctor, evaluate, table, figures):
+for command in (
+    explain,
+    compare,
+    predict,
+    models,
+    doctor,
+    datasets,
+    evidence,
+    evaluate,
+    table,
+    figures,
+):
     application.command()(command)
 
 

@@ -23,6 +23,14 @@ class ConventionsName(str, Enum):
     paper = "paper"
 
 
+class EvidenceKind(str, Enum):
+    """The names of data.EVIDENCE_KINDS."""
+
+    word = "word"
+    phrase = "phrase"
+    paper = "paper"
+
+
 @reporting
 def evaluate(
     datasets: Annotated[
@@ -51,6 +59,10 @@ def evaluate(
         ConventionsName,
         typer.Option("--conventions", help="ours, or the published protocol to the letter."),
     ] = ConventionsName.ours,
+    evidence: Annotated[
+        EvidenceKind | None,
+        typer.Option("--evidence", help="Which words decide.", show_default="as in the conventions"),
+    ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Only the first so many rows of each dataset.")
     ] = None,
@@ -101,6 +113,7 @@ def evaluate(
             data=data,
             methods=names,
             conventions=conventions.value,
+            evidence=None if evidence is None else evidence.value,
             limit=limit,
             faithfulness=faithfulness or None,
             pipeline=pipeline,

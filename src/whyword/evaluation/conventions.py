@@ -1,8 +1,9 @@
 """How an example becomes a question to the model, and scores become ranks: ours, and the published protocol.
 
+Both ask for the first token of target and foil, and skip examples whose first tokens are the same.
+
 |                    | ours                                      | paper                                 |
 |--------------------|-------------------------------------------|---------------------------------------|
-| explained token    | the first at which target and foil differ | the first of each; equal ones skipped |
 | evidence           | the word that decides                     | as published: for some sets a phrase  |
 | ranked             | all tokens but special ones (BOS)         | all tokens                            |
 | embedding's update | left out                                  | added at the last token               |
@@ -12,13 +13,12 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..comparison import Comparison
-from ..data import Dataset, Example, Skipped, choose_evidence, locate_tokens
+from ..data import EVIDENCE_KINDS, Dataset, Example, Skipped, choose_evidence, locate_tokens
 from ..errors import InputError
 from ..models.model import Model
-from ..pipeline import ask
 from ..prompt import continue_prompt, read_prompt
 from ..tokens import Tokens
 from .metrics import expect_reciprocal_rank, rank_densely
@@ -45,8 +45,6 @@ class Conventions:
     name: str
     evidence: str
     """Which words are evidence: see `data.EVIDENCE_KINDS`."""
-    ask: Callable[[Model, Tokens, Example], tuple[Tokens, int, int]]
-    """Give the context, the target's and the foil's token; raises InputError where there are none."""
     rank: Callable[[Sequence[float], Sequence[int]], float]
     """Give the reciprocal rank of the evidence."""
     leave_out: Callable[[Tokens], tuple[int, ...]]
@@ -72,11 +70,15 @@ def prepare(model: Model, dataset: Dataset, conventions: Conventions) -> tuple[l
     return used, skipped
 
 
-def find_conventions(name: str) -> Conventions:
-    """Find conventions by their name."""
+def find_conventions(name: str, evidence: str | None = None) -> Conventions:
+    """Find conventions by their name; `evidence` takes the place of theirs."""
     if name not in CONVENTIONS:
         raise InputError(f"There are no conventions {name!r}.", f"There are: {', '.join(CONVENTIONS)}.")
-    return CONVENTIONS[name]
+    if evidence is None:
+        return CONVENTIONS[name]
+    if evidence not in EVIDENCE_KINDS:
+        raise InputError(f"There is no evidence {evidence!r}.", f"There is: {', '.join(EVIDENCE_KINDS)}.")
+    return replace(CONVENTIONS[name], evidence=evidence)
 
 
 def _prepare(model: Model, example: Example, conventions: Conventions) -> Prepared | str:
@@ -88,24 +90,10 @@ def _prepare(model: Model, example: Example, conventions: Conventions) -> Prepar
     evidence = locate_tokens(tokens, choose_evidence(example, conventions.evidence))
     if not evidence:
         return "no evidence in the prefix"
-    try:
-        context, target, foil = conventions.ask(model, tokens, example)
-    except InputError:
-        return "target and foil do not differ at the token that would be explained"
-    return Prepared(example, context, target, foil, evidence)
-
-
-def _ask_where_they_differ(model: Model, tokens: Tokens, example: Example) -> tuple[Tokens, int, int]:
-    context, question = ask(model, tokens, example.target, example.foil)
-    assert question.target is not None
-    return context, question.target, question.foils[0]
-
-
-def _ask_first_tokens(model: Model, tokens: Tokens, example: Example) -> tuple[Tokens, int, int]:
     target, foil = (continue_prompt(model, tokens, word)[0] for word in (example.target, example.foil))
     if target == foil:
-        raise InputError(f"{example.target!r} and {example.foil!r} begin alike.", "Name two that differ.")
-    return tokens, target, foil
+        return "target and foil begin with the same token"
+    return Prepared(example, tokens, target, foil, evidence)
 
 
 def _special(tokens: Tokens) -> tuple[int, ...]:
@@ -127,7 +115,6 @@ CONVENTIONS: Mapping[str, Conventions] = {
     "ours": Conventions(
         name="ours",
         evidence="word",
-        ask=_ask_where_they_differ,
         rank=expect_reciprocal_rank,
         leave_out=_special,
         total=_scores,
@@ -137,7 +124,6 @@ CONVENTIONS: Mapping[str, Conventions] = {
     "paper": Conventions(
         name="paper",
         evidence="paper",
-        ask=_ask_first_tokens,
         rank=rank_densely,
         leave_out=lambda tokens: (),
         total=_scores_with_embedding,

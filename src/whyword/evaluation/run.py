@@ -10,7 +10,7 @@ from typing import Any
 from ..attribute import find_methods
 from ..batch import compare_batch
 from ..comparison import Comparison
-from ..data import Dataset, read_datasets
+from ..data import Dataset, add_evidence, read_datasets
 from ..errors import InputError
 from ..ledger import Target
 from ..methods import MEASURES
@@ -54,6 +54,7 @@ def evaluate(
     data: str | Path | None = None,
     methods: str | Sequence[str] = "paper",
     conventions: str = "ours",
+    evidence: str | None = None,
     limit: int | None = None,
     faithfulness: float | None = 0.2,
     pipeline: str | None = None,
@@ -64,12 +65,11 @@ def evaluate(
 
     `datasets`: names or groups ("blimp", "sva", "ioi", "builtin"); `data`: the folder with their files,
     "builtin", or None for the hub. `methods`: names, "paper" (those of its table) or "all". `conventions`:
-    "ours" or "paper". `limit`: rows of each dataset. `faithfulness`: the share of tokens erased for it, or
+    "ours" or "paper". `evidence`: "word", "phrase" or "paper", where not as in the conventions. `limit`: rows. `faithfulness`: the share of tokens erased for it, or
     None. `pipeline`: the spaCy pipeline that finds evidence where files have none. Runs that stopped go on.
     """
-    settings = Settings(
-        list_evaluated(methods), find_conventions(conventions), limit, faithfulness, batch_size, seed
-    )
+    rules = find_conventions(conventions, evidence)
+    settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed)
     read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
     folder = Path(out)
     journal = open_journal(folder, describe(require_model(model), read, settings))
@@ -128,7 +128,7 @@ def _complete(dataset: Dataset, settings: Settings, pipeline: str | None) -> Dat
     if limit is not None and limit < 1:
         raise InputError(f"limit is {limit}.", "Give the number of rows of each dataset, at least 1.")
     cut = dataset if limit is None else dataset.first(limit)
-    return cut if dataset.has_evidence else cut
+    return cut if dataset.has_evidence else add_evidence(cut, pipeline)
 
 
 def _run(model: Model, used: Sequence[Sequence[Prepared]], settings: Settings, journal: Journal) -> None:
