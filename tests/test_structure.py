@@ -108,6 +108,7 @@ def test_the_public_names() -> None:
         "WhywordError",
         "compare",
         "compare_batch",
+        "evaluate",
         "explain",
         "explain_batch",
         "explain_continuation",

@@ -11,6 +11,7 @@ from .lazy import look_up_in
 if TYPE_CHECKING:
     from .batch import compare_batch, explain_batch
     from .comparison import Comparison
+    from .evaluation import evaluate
     from .explanation import Continuation, Explanation
     from .ledger import Ledger
     from .loading import load
@@ -36,6 +37,7 @@ __all__ = [
     "WhywordError",
     "compare",
     "compare_batch",
+    "evaluate",
     "explain",
     "explain_batch",
     "explain_continuation",
@@ -58,6 +60,7 @@ __getattr__ = look_up_in(
         "Tokens": "tokens",
         "compare": "pipeline",
         "compare_batch": "batch",
+        "evaluate": "evaluation",
         "explain": "pipeline",
         "explain_batch": "batch",
         "explain_continuation": "pipeline",

@@ -65,8 +65,9 @@ def evaluate(
 
     `datasets`: names or groups ("blimp", "sva", "ioi", "builtin"); `data`: the folder with their files,
     "builtin", or None for the hub. `methods`: names, "paper" (those of its table) or "all". `conventions`:
-    "ours" or "paper". `evidence`: "word", "phrase" or "paper", where not as in the conventions. `limit`: rows. `faithfulness`: the share of tokens erased for it, or
-    None. `pipeline`: the spaCy pipeline that finds evidence where files have none. Runs that stopped go on.
+    "ours" or "paper"; `evidence`: "word", "phrase" or "paper", where it is not that of the conventions.
+    `limit`: rows of each dataset. `faithfulness`: the share of tokens erased for it, or None. `pipeline`: the
+    spaCy pipeline that finds evidence where files have none. A run that stopped goes on.
     """
     rules = find_conventions(conventions, evidence)
     settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed)
