@@ -18,10 +18,12 @@ def main() -> int:
         stdout=subprocess.PIPE,
         text=True,
     )
+    if done.returncode != 0:
+        return done.returncode
     shown = re.compile(r"(?<=^\$ whyword doctor --all\n).*?(?=^```)", flags=re.DOTALL | re.MULTILINE)
     page = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(shown.sub(lambda _: done.stdout.rstrip() + "\n", page), encoding="utf-8")
-    return done.returncode
+    return 0
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def test_a_wrong_description_is_named_with_what_to_write() -> None:
     found = diagnose(spoil(open_model(build("gemma3", torch.float64)), norm_after=None))
     assert not found.proven
     assert found.failure is not None
-    assert found.failure.startswith("1 tokens: block 1: stream in + all that was written = ")
+    assert found.failure.startswith("1 token: block 1: stream in + all that was written = ")
     assert found.hint is not None
     assert "norm_after" in found.hint
     assert found.errors[1]["stream in + all that was written"] > 1e-3
@@ -55,7 +55,8 @@ def test_a_wrong_description_is_named_with_what_to_write() -> None:
 def test_a_missing_module_is_named() -> None:
     found = diagnose(spoil(open_model(build("llama", torch.float64)), output="self_attn.dense"))
     assert found.failure is not None
-    assert "has no module 'self_attn.dense'" in found.failure
+    assert "has no module 'self_attn.dense'; self_attn has q_proj, k_proj, v_proj, o_proj." in found.failure
+    assert "llama" in found.fits
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +121,9 @@ def test_a_model_that_fails_gives_exit_code_1_and_what_to_write(tmp_path: Path) 
     assert result.exit_code == 1, result.output
     text = re.sub(r"\s+", " ", result.output)
     assert "described as general: its model type has no entry" in text
-    assert "not proven: 1 tokens: LayerNorm has no attribute 'variance_epsilon'" in text
+    assert "not proven: 1 token: LayerNorm has no attribute 'variance_epsilon'" in text
     assert "write norm=Norm(centred=True) in the description" in text
+    assert "Catalogued descriptions that fit: stablelm." in text
 
 
 def test_all_goes_alone() -> None:

@@ -100,6 +100,8 @@ def _print(diagnosis: "Diagnosis") -> None:
         return
     console.print(Text.assemble(("not proven", "bold red"), f": {diagnosis.failure}"), soft_wrap=True)
     console.print(Text(diagnosis.hint or ""), soft_wrap=True)
+    if diagnosis.fits:
+        console.print(Text(f"Catalogued descriptions that fit: {', '.join(diagnosis.fits)}."), soft_wrap=True)
 
 
 def _write(error: float | None, tolerance: float) -> Any:

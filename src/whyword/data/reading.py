@@ -1,6 +1,5 @@
 """Datasets by name: from files, from the built-in suite, or from the hub."""
 
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,8 +10,6 @@ from .tables import Table, find_file, read_table
 from .types import Dataset, Example, Skipped
 
 __all__ = ["make_dataset", "read_datasets"]
-
-_logger = logging.getLogger("whyword")
 
 
 def read_datasets(names: Sequence[str], folder: str | Path | None = None) -> list[Dataset]:
@@ -66,13 +63,6 @@ def _read(known: Published, read: Callable[[Published], Table]) -> Dataset:
         raise InputError(
             f"No row of {dataset.source} can be used for {known.name}: {reasons}.",
             "Look at the file: is it the one you mean?",
-        )
-    if not dataset.has_evidence:
-        _logger.info(
-            "%s: no evidence columns. find_evidence finds it in a parse (pip install 'whyword[evidence]'); "
-            "or write them: whyword evidence FILE --phenomenon %s -o FILE2",
-            known.name,
-            known.phenomenon,
         )
     return dataset
 

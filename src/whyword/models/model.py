@@ -186,11 +186,24 @@ def module_at(parent: nn.Module, path: str) -> nn.Module:
     found = optional_module(parent, path)
     if found is not None:
         return found
-    children = ", ".join(name for name, _ in parent.named_children())
+    where, inside = _deepest(parent, path)
+    children = ", ".join(name for name, _ in inside.named_children()) or "none"
     raise ModelError(
-        f"{type(parent).__name__} has no module {path!r}; it has {children}.",
-        f"Catalogued model types: {catalogued()}; for others pass whyword.load(..., architecture=...).",
+        f"{type(parent).__name__} has no module {path!r}; {where or 'it'} has {children}.",
+        "Name the right path in the description: whyword.load(..., architecture=...). "
+        f"Model types that need none: {catalogued()}.",
     )
+
+
+def _deepest(parent: nn.Module, path: str) -> tuple[str, nn.Module]:
+    """Follow a path as far as it goes."""
+    names, found = path.split("|", maxsplit=1)[0].split("."), parent
+    for count, name in enumerate(names):
+        children = dict(found.named_children())
+        if name not in children:
+            return ".".join(names[:count]), found
+        found = children[name]
+    return path, found
 
 
 def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "written model"]:
@@ -219,7 +232,8 @@ def norm_epsilon(module: nn.Module, norm: Norm) -> float:
     if epsilon is None:
         raise ModelError(
             f"{type(module).__name__} has no attribute {norm.epsilon!r} that would hold its epsilon.",
-            "It is a LayerNorm of torch: write norm=Norm(centred=True) in the description."
+            "It is a LayerNorm: write norm=Norm(centred=True) in the description"
+            + ("." if type(module) is nn.LayerNorm else ", and offset=1.0 if it multiplies by 1 + weight.")
             if isinstance(module, nn.LayerNorm)
             else "Name the right attribute in the description: Norm(epsilon=...).",
         )
