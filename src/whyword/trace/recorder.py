@@ -20,7 +20,7 @@ from ..models.model import Model, module_at
 from ..progress import report
 from .attention import AttentionCall, find_eager, watch_attention
 from .direct import ReturnedWeights, cut_values, find_weights
-from .finite import require_finite, require_finite_weights
+from .finite import require_finite, require_finite_readout, require_finite_weights
 from .precision import keep_precision
 from .readout import Guard, Inputs, Reader, Readout, only_here
 from .reduction import Reduction, Weigher
@@ -63,7 +63,9 @@ def read_out(model: Model, places: Places, inputs: Inputs) -> Readout:
     """
     reader = Reader(model, places)
     with keep_precision(model.dtype), _reading(model, reader):
-        return reader.read(run_inputs(model, inputs))
+        readout = reader.read(run_inputs(model, inputs))
+    require_finite_readout(model, readout)
+    return readout
 
 
 @contextmanager
