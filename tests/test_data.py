@@ -92,18 +92,17 @@ def test_the_layout_of_blimp(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_the_layout_of_sva(tmp_path: Path, whole: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_layout_of_sva(tmp_path: Path, whole: bool) -> None:
     sentence = """the "keys" to the `` cabinet '' {} here ."""
     rows = [
         [count, *([sentence.format("are")] if whole else []), sentence.format("***mask***"), "are", "is"]
         for count in ("2", "1", "2")
     ]
     (tmp_path / "lgd_dataset.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
-    with caplog.at_level("INFO", "whyword"):
-        datasets = read_datasets(["sva-1", "sva-2"], tmp_path)
+    datasets = read_datasets(["sva-1", "sva-2"], tmp_path)
     assert [[example.row for example in dataset.examples] for dataset in datasets] == [[1], [0, 2]]
     assert datasets[0].examples[0].prefix == """the "keys" to the `` cabinet ''"""
-    assert "whyword evidence FILE --phenomenon subject" in caplog.text
+    assert not datasets[0].has_evidence
     assert refuse(["sva"], tmp_path) == (
         f"No row of {tmp_path / 'lgd_dataset.tsv'} can be used for sva-3: there are none.",
         "Look at the file: is it the one you mean?",

@@ -111,6 +111,9 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword doctor",
         "## whyword datasets",
         "## whyword evidence",
+        "## whyword evaluate",
+        "## whyword table",
+        "## whyword figures",
     ]
 
 

@@ -381,9 +381,9 @@ REMEDY = r"Give a decoder-only language model with attention in every block\."
 
 
 def test_a_norm_that_the_general_description_does_not_know() -> None:
-    config = transformers.NemotronConfig(**TINY, num_key_value_heads=2, vocab_size=50)
-    with pytest.raises(whyword.WhywordError, match=r"'nemotron' is not catalogued.*\nCatalogued: biogpt"):
-        whyword.load(transformers.NemotronForCausalLM(config))
+    config = transformers.Starcoder2Config(**TINY, num_key_value_heads=2, vocab_size=50)
+    with pytest.raises(whyword.WhywordError, match=r"'starcoder2' is not catalogued.*\nCatalogued: biogpt"):
+        whyword.load(transformers.Starcoder2ForCausalLM(config))
 
 
 def test_an_encoder() -> None:
