@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import whyword
 from whyword.cli import application
+from whyword.methods import COMPARED
 
 import toy_tokenizers
 from families import build
@@ -261,3 +262,33 @@ def test_a_reader_that_leaves(folder: str) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stdout == '{"schema":'
     assert "Traceback" not in done.stderr
+
+
+def test_a_comparison(folder: str, tmp_path: Path) -> None:
+    options = ["-t", "has", "-f", "have", "-m", folder]
+    shown, said = run("compare", PROMPT, *options, "--by", "word", "-o", str(tmp_path / "c.json"))
+    assert said == f"Saved {tmp_path / 'c.json'}\n"
+    firsts = [line.split()[0] for line in shown.splitlines() if line.strip()]
+    assert [first for first in firsts if first in COMPARED] == list(COMPARED)
+    assert "= model, error" in shown
+    again = whyword.read(tmp_path / "c.json")
+    printed, _ = run("compare", PROMPT, *options, "--json")
+    assert json.loads(printed) == again.to_dict()
+    some, _ = run("compare", PROMPT, *options, "--method", "erasure-logits", "--method", "logit", "--json")
+    assert [each["method"] for each in json.loads(some)["methods"]] == ["erasure-logits", "logit"]
+    for ending in ("html", "tex", "csv"):
+        run("compare", PROMPT, *options, "--method", "attention", "-o", str(tmp_path / f"c.{ending}"))
+        assert (tmp_path / f"c.{ending}").stat().st_size > 100
+
+
+def test_a_baseline_in_the_terminal(folder: str) -> None:
+    shown, _ = run("explain", PROMPT, "-t", "has", "-f", "have", "-m", folder, "--method", "gradient-norm")
+    assert "score: size of the gradient of the logit (difference)" in shown
+    assert "scores do not add up to it" in shown
+
+
+def test_what_cannot_be_compared(folder: str) -> None:
+    wrong, remedy = refused("compare", "3 x", "--ids", "-m", folder)
+    assert (wrong, remedy) == ("'x' is not a token id.", "With --ids, give ids with spaces between them.")
+    _, said = run("compare", PROMPT, "-m", folder, "--method", "shap", code=2)
+    assert "'shap' is not one of" in said

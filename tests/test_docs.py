@@ -105,10 +105,16 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
     assert [line for line in page.splitlines() if line.startswith("## ")] == [
         "## whyword",
         "## whyword explain",
+        "## whyword compare",
         "## whyword predict",
         "## whyword translate",
         "## whyword models",
         "## whyword doctor",
+        "## whyword datasets",
+        "## whyword evidence",
+        "## whyword evaluate",
+        "## whyword table",
+        "## whyword figures",
     ]
 
 
@@ -126,7 +132,21 @@ def test_the_python_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("block", [block for block in blocks("index.md", "text") if block.startswith("$")])
+def test_the_python_of_the_methods_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    fetch_folder()
+    names = run_blocks("methods.md")
+    assert names["c"]["erasure"].measure.unit == "probability"
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    whole, without = names["found"].probabilities[0], names["found"].probabilities[1]
+    lost = (whole - without).tolist()
+    assert names["c"]["erasure"].scores[0].item() == pytest.approx(lost[0] - lost[1], rel=1e-3)
+
+
+SHOWN = [*blocks("index.md", "text"), *blocks("methods.md", "text")]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("block", [block for block in SHOWN if block.startswith("$")])
 def test_what_the_quickstart_shows_is_what_is_printed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch_folder()
     compare_with_the_command(block, monkeypatch)
@@ -163,6 +183,12 @@ def test_the_description_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None
     assert remedy
 
 
+def test_adding_a_family_in_three_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    names = run_blocks("families.md")
+    assert names["model"].architecture is names["starcoder2"]
+    assert float(capsys.readouterr().out) <= 1e-4
+
+
 def test_the_table_of_families_is_the_catalogue() -> None:
     table = (DOCS / "architectures.md").read_text().split("## Catalogued")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `([\w-]+)` \| (.*?) \| `(\w+)` \|", table, flags=re.MULTILINE)
@@ -194,6 +220,22 @@ def test_types_that_the_general_description_fits(family: str) -> None:
     model = whyword.load(network)
     assert model.architecture is GENERAL
     assert whyword.explain(model, prompt_of(9), target=5).ledger.error <= 1e-9
+
+
+def test_the_page_of_datasets(capsys: pytest.CaptureFixture[str]) -> None:
+    from whyword.data import read_datasets
+
+    run_blocks("data.md")
+    printed, samples = blocks("data.md", "text")
+    assert capsys.readouterr().out == printed
+    shown = set()
+    for dataset in read_datasets(["builtin"]):
+        for example in dataset.examples[:2]:
+            ((start, end),) = example.word
+            prefix = f"{example.prefix[:start]}[{example.prefix[start:end]}]{example.prefix[end:]}"
+            name = dataset.name.removeprefix("builtin-")
+            shown.add(f"{name:<6} {prefix} … {example.target} / {example.foil}")
+    assert set(samples.splitlines()) <= shown
 
 
 def test_how_it_is_built_names_every_module() -> None:

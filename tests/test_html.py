@@ -546,6 +546,64 @@ def test_a_continuation_is_a_triangle_that_opens_its_tokens(show: Open) -> None:
     assert page.locator(".chosen tr.head").count() == 2
 
 
+def measured(unit: str, summary: str, **facts: bool) -> dict[str, Any]:
+    return {
+        "unit": unit,
+        "summary": summary,
+        "by_block": False,
+        "adds_up": False,
+        "contrastive": True,
+        **facts,
+    }
+
+
+def test_a_comparison_has_a_row_for_every_method(show: Open) -> None:
+    prediction = {key: value for key, value in KEYS.items() if key not in ("method", "scores", "by_block")}
+    scores = KEYS["scores"]
+    erased = {"method": "erasure", "measure": measured("probability", "what is lost"), "by_block": [scores]}
+    shares = {"method": "attention", "measure": measured("share", "weights", contrastive=False)}
+    methods = [
+        {**erased, "scores": [score / 1000 for score in scores]},
+        {**shares, "scores": [abs(score) for score in scores], "by_block": [scores]},
+    ]
+    page = show({**prediction, "schema": "whyword.comparison/1", "methods": methods})
+    rows = rows_of(page, "tbody tr")
+    assert [(row[0], row[-1]) for row in rows] == [("erasure", "probability"), ("attention", "share")]
+    assert float(rows[0][1].replace("−", "-")) == pytest.approx(scores[0] / 1000, abs=1e-4)
+    strongest = page.locator(".heat.comparison tbody tr").evaluate_all(
+        "rows => rows.map(row => Math.max(...[...row.cells]"
+        ".map(cell => cell.style.getPropertyValue('--strength'))))"
+    )
+    assert strongest == [1, 1]  # each row up to its own largest number
+    assert "The same for every target and foil." in page.locator(".notes").first.text_content()
+    tokens = len(columns_of(page))
+    page.get_by_role("button", name="Words").click()
+    assert len(columns_of(page)) <= tokens
+
+
+def test_a_baseline_has_one_row_and_says_its_unit(show: Open) -> None:
+    scores = [score / 1000 for score in KEYS["scores"]]
+    measure = measured("probability", "what is lost")
+    page = show({**KEYS, "method": "erasure", "measure": measure, "scores": scores, "by_block": [scores]})
+    (row,) = rows_of(page, "tbody tr")
+    assert (row[0], row[-1]) == ("score", "probability")
+    assert page.locator(".heat tfoot").count() == 0
+    lead = page.locator(".map .lead").text_content()
+    assert lead.startswith(
+        "Scores in probability: what is lost. They do not add up to the logit difference of"
+    )
+    page.locator(".heat tbody td").first.hover()
+    assert "(probability)" in page.locator(".readout").text_content()
+    page.locator(".heat tbody td").first.click()
+    assert page.locator(".heat tr.head").count() == 0
+
+
+def test_a_capped_logit_has_a_column(show: Open) -> None:
+    page = show({**KEYS, "target": {**KEYS["target"], "capped": 1.25}})
+    assert "1.250" in page.locator(".prediction tr.target").text_content()
+    assert "capped" in page.locator(".prediction thead").text_content()
+
+
 def test_a_schema_that_is_not_known(show: Open) -> None:
     page = show({"schema": "whyword.other/9"}, KEYS)
     assert (

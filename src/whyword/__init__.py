@@ -9,15 +9,17 @@ from .errors import InputError, ModelError, ProofError, WhywordError
 from .lazy import look_up_in
 
 if TYPE_CHECKING:
-    from .batch import explain_batch
+    from .batch import compare_batch, explain_batch
+    from .comparison import Comparison
+    from .evaluation import evaluate
     from .explanation import Continuation, Explanation
     from .ledger import Ledger
     from .loading import load
     from .models import Model
-    from .pipeline import explain, explain_continuation, mixing, predict
+    from .pipeline import compare, explain, explain_continuation, mixing, predict
     from .progress import show_progress
     from .prompt import tokenize
-    from .reading import read
+    from .saved import read
     from .tokens import Tokens
     from .translate import explain_translation
     from .translation import Translation
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Comparison",
     "Continuation",
     "Explanation",
     "InputError",
@@ -35,6 +38,9 @@ __all__ = [
     "Tokens",
     "Translation",
     "WhywordError",
+    "compare",
+    "compare_batch",
+    "evaluate",
     "explain",
     "explain_batch",
     "explain_continuation",
@@ -50,12 +56,16 @@ __all__ = [
 __getattr__ = look_up_in(
     __name__,
     {
+        "Comparison": "comparison",
         "Continuation": "explanation",
         "Explanation": "explanation",
         "Ledger": "ledger",
         "Model": "models",
         "Tokens": "tokens",
         "Translation": "translation",
+        "compare": "pipeline",
+        "compare_batch": "batch",
+        "evaluate": "evaluation",
         "explain": "pipeline",
         "explain_batch": "batch",
         "explain_continuation": "pipeline",
@@ -63,7 +73,7 @@ __getattr__ = look_up_in(
         "load": "loading",
         "mixing": "pipeline",
         "predict": "pipeline",
-        "read": "reading",
+        "read": "saved",
         "show_progress": "progress",
         "tokenize": "prompt",
     },

@@ -7,10 +7,15 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .compare import compare
+from .datasets import datasets
 from .doctor import doctor
+from .evaluate import evaluate
+from .evidence import evidence
 from .explain import explain
 from .models import models
 from .predict import predict
+from .runs import figures, table
 from .translate import translate
 
 __all__ = ["application", "main"]
@@ -22,7 +27,19 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, predict, translate, models, doctor):
+for command in (
+    explain,
+    compare,
+    predict,
+    translate,
+    models,
+    doctor,
+    datasets,
+    evidence,
+    evaluate,
+    table,
+    figures,
+):
     application.command()(command)
 
 

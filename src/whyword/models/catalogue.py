@@ -18,6 +18,7 @@ __all__ = ["CATALOGUE", "GENERAL", "catalogued", "describe", "find_entries", "re
 _LAYER_NORM = Norm(centred=True)
 _RMS_NORM = Norm(centred=False, epsilon="variance_epsilon")
 _GEMMA_NORM = Norm(centred=False, epsilon="eps", offset=1.0)
+_NEMOTRON_NORM = Norm(centred=True, offset=1.0)
 
 _VALUES = ValueLayout("v_proj", "(head dim)")
 _FUSED_VALUES = ValueLayout("query_key_value", "(head part dim)", part=2, sizes={"part": 3})
@@ -85,6 +86,8 @@ _GEMMA2 = Architecture(
 _GEMMA3 = replace(_GEMMA2, name="gemma3")
 
 _STABLELM = Architecture(name="stablelm", decoder=replace(_LLAMA.decoder, norm=_LAYER_NORM))
+
+_NEMOTRON = Architecture(name="nemotron", decoder=replace(_LLAMA.decoder, norm=_NEMOTRON_NORM))
 
 _PHI = Architecture(
     name="phi",
@@ -223,11 +226,13 @@ CATALOGUE: Mapping[str, tuple[Architecture, ...]] = {
     "mistral": (_LLAMA,),
     "mixtral": (_MIXTRAL,),
     "mpt": (_MPT,),
+    "nemotron": (_NEMOTRON,),
     "olmo": (_OLMO,),
     "olmo2": (_OLMO2,),
     "olmo3": (_OLMO2,),
     "olmoe": (_LLAMA,),
     "opt": (_OPT, _OPT_POST_NORM),
+    "persimmon": (_PHI,),
     "phi": (_PHI,),
     "phi3": (_LLAMA,),
     "qwen2": (_LLAMA,),
@@ -241,7 +246,6 @@ CATALOGUE: Mapping[str, tuple[Architecture, ...]] = {
 }
 
 GENERAL = replace(_LLAMA, name="general")
-
 
 _DIFFUSION = frozenset({"diffusion_gemma", "Dream", "llada"})
 _WITHOUT_ATTENTION = frozenset({"falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"})
@@ -284,8 +288,7 @@ def refuse(network: Any) -> None:
         raise ModelError(f"{name} has no attention: its blocks keep a state instead.", remedy)
     if config.model_type in _DIFFUSION:
         raise ModelError(f"{name} is a diffusion model: it fills in many tokens at once.", remedy)
-    decodes = config.is_encoder_decoder or getattr(config, "is_decoder", False)
-    if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not decodes:
+    if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False):
         raise ModelError(f"{name} is an encoder: it sees the tokens that come after.", remedy)
 
 

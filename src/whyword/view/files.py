@@ -12,7 +12,7 @@ from .latex import render_latex
 from .plots import render_plot, require_plots
 from .table import render_csv
 
-__all__ = ["FORMATS", "require_format", "save_documents"]
+__all__ = ["FORMATS", "require_format", "save_documents", "write_file"]
 
 FORMATS: Mapping[str, Callable[[Document], str | bytes]] = {
     ".json": lambda document: json.dumps(document, ensure_ascii=False) + "\n",
@@ -42,16 +42,16 @@ def save_documents(documents: Sequence[Document], path: str | Path) -> list[Path
     """Save documents: HTML holds them all; of other formats, the second goes to name-2, and so on."""
     path = require_format(path)
     if path.suffix.lower() == ".html":
-        _write(path, render_html(documents))
+        write_file(path, render_html(documents))
         return [path]
     render = FORMATS[path.suffix.lower()]
     paths = [path, *(path.with_stem(f"{path.stem}-{count}") for count in range(2, len(documents) + 1))]
     for document, each in zip(documents, paths, strict=False):
-        _write(each, render(document))
+        write_file(each, render(document))
     return paths[: len(documents)]
 
 
-def _write(path: Path, content: str | bytes) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     """Write aside and rename: a file is whole or as it was."""
     # A lone surrogate becomes \\ud800: valid in JSON, harmless elsewhere.
     data = content.encode("utf-8", errors="backslashreplace") if isinstance(content, str) else content

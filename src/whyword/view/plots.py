@@ -10,7 +10,7 @@ from ..errors import InputError
 from .colour import is_dark, seismic
 from .grid import Grid, Row, lay_out
 from .translation import lay_out_translation
-from .wording import after, contrast, headline, prediction, proof, share_legend, signed
+from .wording import after, contrast, headline, prediction, proof, share_legend, signed, small_print
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,20 +42,23 @@ def render_plot(document: Document, form: str) -> bytes:
 
     translated = is_translation(document)
     grid = lay_out_translation(document) if translated else lay_out(document)
-    rows, columns = len(grid.rows), len(grid.columns)
+    rows, columns = len(grid.every_row), len(grid.columns)
     width = max(6.2, 0.9 + columns * (_CELL[0] if columns <= _NUMBERED else 0.2))
-    height = 1.9 + (rows + 1.6) * _CELL[1]
+    height = 1.9 + (rows + 0.6) * _CELL[1]
     # Text stays text in an SVG, and the same document gives the same bytes.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "whyword", "text.parse_math": False}
     with rc_context({**settings, "font.family": _fonts(), "axes.unicode_minus": True}):
         figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
-        upper, lower = figure.subplots(2, 1, height_ratios=[rows, 1.2])
-        _draw(upper, grid.rows, grid, grid.largest)
-        _draw(lower, (grid.sum,), grid, grid.largest_sum)
-        upper.set_xticks([])
-        upper.set_ylabel("word" if translated else "token" if is_continuation(document) else "block")
+        parts = [part for part in (grid.rows, (grid.sum,) if grid.sum else ()) if part]
+        heights = [max(1.2, len(part)) for part in parts]
+        axes = figure.subplots(len(parts), 1, height_ratios=heights, squeeze=False)
+        for (each,), part in zip(axes, parts, strict=True):
+            _draw(each, part, grid)
+        if len(parts) > 1:
+            axes[0, 0].set_xticks([])
+            axes[0, 0].set_ylabel("word" if translated else "token" if is_continuation(document) else "block")
         figure.suptitle(_title(document), fontsize=9, x=0.01, ha="left")
-        figure.supxlabel(_foot(document), fontsize=6, x=0.01, ha="left")
+        figure.supxlabel(_foot(document, grid), fontsize=6, x=0.01, ha="left")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing")  # shown as a box
             return _write(figure, form)
@@ -91,16 +94,21 @@ def _title(document: Document) -> str:
     return "\n".join([headline(document), *(each for each in known if each), after(document)])
 
 
-def _foot(document: Document) -> str:
+def _foot(document: Document, grid: Grid) -> str:
+    proven = [] if is_continuation(document) else [proof(document)]
     legend = share_legend(document) if is_translation(document) else None
-    return proof(document) if legend is None else f"{legend}\n{proof(document)}"
+    return "\n".join([*small_print(document, grid.unit), *([legend] if legend else []), *proven])
 
 
-def _draw(axes: "Axes", rows: tuple[Row, ...], grid: Grid, largest: float) -> None:
+def _name(row: Row) -> str:
+    return row.label if row.unit is None else f"{row.label}\n{row.unit}"
+
+
+def _draw(axes: "Axes", rows: tuple[Row, ...], grid: Grid) -> None:
     """Draw rows of cells, with numbers where there is room."""
-    shares = [[(value or 0.0) / (largest or 1.0) for value in row.values] for row in rows]
+    shares = [[(value or 0.0) / (grid.scale_of(row) or 1.0) for value in row.values] for row in rows]
     axes.imshow([[seismic(share) for share in row] for row in shares], aspect="auto", interpolation="nearest")
-    axes.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=7)
+    axes.set_yticks(range(len(rows)), [_name(row) for row in rows], fontsize=7)
     axes.set_xticks(
         range(len(grid.columns)), grid.columns, fontsize=7, rotation=45, ha="right", rotation_mode="anchor"
     )

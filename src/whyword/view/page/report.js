@@ -14,6 +14,7 @@
 const RENDERERS = {
   "whyword.explanation/1": renderExplanation,
   "whyword.continuation/1": renderContinuation,
+  "whyword.comparison/1": renderComparison,
   "whyword.translation/1": renderTranslation,
 };
 
@@ -30,7 +31,8 @@ function renderReport(root, documents) {
 function contents(documents) {
   const entries = documents.map((record, index) => {
     const asked = record.foils && !record.choices ? question(record) : String(record.text ?? record.target?.text ?? record.schema);
-    const parts = record.model ? [asked, `, ${record.model}, ${record.method}`] : [asked];
+    const method = record.methods ? `${record.methods.length} methods` : record.method;
+    const parts = record.model ? [asked, `, ${record.model}, ${method}`] : [asked];
     return element("li", {}, element("a", { href: `#document-${index + 1}` }, ...parts));
   });
   return element("nav", { "aria-label": "Explanations in this report" }, element("ol", {}, ...entries));
@@ -106,13 +108,71 @@ function triangle(explanations, show) {
   return element("table", { class: "heat" }, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
+/** Several methods for one prediction: one row each, in its own unit and with its own colours. */
+function renderComparison(comparison, id) {
+  const table = element("table", { class: "heat comparison", id: `${id}-methods` });
+  const draw = (unit) => drawComparison(table, comparison, unit);
+  draw("tokens");
+  const count = `${comparison.methods.length} methods`;
+  return [
+    element(
+      "header",
+      {},
+      element("h1", {}, question(comparison)),
+      element("p", { class: "subtitle" }, element("bdi", { class: "model" }, comparison.model), ` · ${count}`),
+    ),
+    section(
+      "Method by method",
+      "map",
+      element("p", { class: "lead" }, "Every row has its own unit, and colours up to its own largest number: compare orders, not sizes."),
+      element("div", { class: "controls" }, unitSwitch(draw)),
+      scroller(table),
+    ),
+    element("div", { class: "overview" }, prediction(comparison), ledger(comparison)),
+    methodList(comparison.methods),
+    notes(comparison),
+  ];
+}
+
+function drawComparison(table, comparison, unit) {
+  const columns = unit === "words" ? wordColumns(comparison) : tokenColumns(comparison);
+  const head = headerRow(columns);
+  head.cells[0].textContent = "method";
+  head.lastChild.textContent = "unit";
+  const rows = comparison.methods.map((each) => {
+    const measure = measureOf(each);
+    const numbers = columns.map((column) => sumOver(column, each.scores));
+    const limit = Math.max(...numbers.map(Math.abs)) || 1;
+    const scale = { ...makeScale(numbers), limit };
+    const cells = numbers.map((number) => paint(element("td", { title: String(number) }, signed(number, scale.digits)), number, scale));
+    const name = element("th", { scope: "row", title: measure.summary }, each.method);
+    return element("tr", {}, name, ...cells, element("td", { class: "row-sum" }, measure.unit));
+  });
+  table.replaceChildren(element("thead", {}, head), element("tbody", {}, ...rows));
+}
+
+/** What each method's scores are. */
+function methodList(methods) {
+  const entries = methods.flatMap((each) => [
+    element("dt", {}, each.method),
+    element("dd", {}, capitalise(measureOf(each).summary), measureOf(each).contrastive ? "." : ". The same for every target and foil."),
+  ]);
+  return section("What the scores are", "notes", element("dl", {}, ...entries));
+}
+
 const METHODS = {
   "alti-logit": "what attention adds, tracked back to the input tokens through the mixing of the blocks below",
   logit: "what attention adds, by the position it comes from",
 };
 
-function subtitle({ model, method }) {
-  const explained = METHODS[method] ? `: ${METHODS[method]}` : "";
+/** What the scores of a document, or of one method of a comparison, are. */
+function measureOf({ measure, method }) {
+  return measure ?? { unit: "logits", summary: METHODS[method] ?? "", by_block: true, adds_up: true, contrastive: true };
+}
+
+function subtitle({ model, method, explanations, measure }) {
+  const { summary } = measureOf({ method, measure: measure ?? explanations?.[0].measure });
+  const explained = summary ? `: ${summary}` : "";
   return [element("bdi", { class: "model" }, model), " · ", element("span", { class: "method" }, method), explained];
 }
 
@@ -185,7 +245,8 @@ function prediction(explanation) {
     const mean = total(foils.map((foil) => foil.logit)) / foils.length;
     body.append(resultRow("mean of the foils’ logits", plain(mean, 3)));
   }
-  const head = element("tr", {}, ...["", "token", "probability", "logit"].map((name) => heading(name, "col")));
+  const columns = ["", "token", "probability", "logit", ...(isCapped(target) ? ["capped"] : [])];
+  const head = element("tr", {}, ...columns.map((name) => heading(name, "col")));
   const table = element("table", { class: "figures" }, element("thead", {}, head), body);
   if (foils.length > 0) {
     table.append(element("tfoot", {}, resultRow("logit difference", signed(explanation.ledger.logit, 3))));
@@ -202,7 +263,13 @@ function choiceRow(role, choice) {
     element("td", { class: "token", title: id }, visibleText(choice.text)),
     element("td", {}, percent(choice.probability)),
     element("td", {}, plain(choice.logit, 3)),
+    ...(isCapped(choice) ? [element("td", {}, plain(choice.capped, 3))] : []),
   );
+}
+
+/** Whether the model caps its logits: what is explained is the logit before. */
+function isCapped(choice) {
+  return typeof choice.capped === "number";
 }
 
 function resultRow(name, number) {
@@ -319,21 +386,24 @@ function byBlock(ledger) {
 // ---------------------------------------------------------------- the heat map
 
 const HINT = "Point at a cell or move with the arrow keys to read it; click or press Enter to open a block’s heads.";
+const PLAIN_HINT = "Point at a cell or move with the arrow keys to read it.";
 
 /** Blocks × tokens with the sum below, in a table that is walked like a grid. */
 function heatMap(explanation, id) {
   const scale = makeScale(explanation.by_block.flat());
   const table = element("table", { class: "heat", role: "grid", "aria-label": "Attribution by block and token" });
-  const readout = element("p", { class: "readout", id: `${id}-readout` }, HINT);
-  const map = { explanation, scale, table, readout, open: new Set(), columns: [], rows: new WeakMap(), current: null };
+  const measure = measureOf(explanation);
+  const hint = measure.by_block ? HINT : PLAIN_HINT;
+  const readout = element("p", { class: "readout", id: `${id}-readout` }, hint);
+  const map = { explanation, measure, hint, scale, table, readout, open: new Set(), columns: [], rows: new WeakMap(), current: null };
   const choose = unitSwitch((unit) => drawHeatMap(map, unit));
   drawHeatMap(map, "tokens");
   listen(map);
   return section(
-    "Block by block",
+    measure.by_block ? "Block by block" : "Token by token",
     "map",
     element("p", { class: "lead" }, coverage(explanation)),
-    element("div", { class: "controls" }, choose, legend(scale, quantity(explanation))),
+    element("div", { class: "controls" }, choose, legend(scale, explanation)),
     element("div", { class: "instrument" }, element("div", { class: "heat-scroll" }, table), readout),
   );
 }
@@ -341,6 +411,11 @@ function heatMap(explanation, id) {
 /** How much of the logit the heat map covers. */
 function coverage(explanation) {
   const { scores, ledger } = explanation;
+  const measure = measureOf(explanation);
+  if (!measure.adds_up) {
+    const blind = measure.contrastive ? "" : " They are the same for every target and foil.";
+    return `Scores in ${measure.unit}: ${measure.summary}. They do not add up to the ${quantity(explanation)} of ${signed(ledger.logit, 3)}.${blind}`;
+  }
   return (
     `The scores of all tokens add up to ${signed(total(scores), 3)}, attention’s part of the ` +
     `${quantity(explanation)} of ${signed(ledger.logit, 3)}. The other entries are not traced to tokens.`
@@ -360,15 +435,19 @@ function unitSwitch(choose) {
   return element("div", { class: "switch", role: "group", "aria-label": "Columns" }, ...buttons);
 }
 
-function legend(scale, quantity) {
+function legend(scale, explanation) {
   const limit = scale.limit.toPrecision(2);
-  const rest = `the ${quantity}; stronger ones have the same colour; the sum has its own scale`;
+  const measure = measureOf(explanation);
+  const [lowers, raises] = measure.adds_up ? ["lowers ", " raises"] : ["", ""];
+  const rest = measure.adds_up
+    ? `the ${quantity(explanation)}; stronger ones have the same colour; the sum has its own scale`
+    : `in ${measure.unit}; stronger ones have the same colour`;
   return element(
     "p",
     { class: "legend" },
-    element("span", {}, `lowers −${limit}`),
+    element("span", {}, `${lowers}−${limit}`),
     element("span", { class: "ramp", "aria-hidden": "true" }),
-    element("span", {}, `+${limit} raises`),
+    element("span", {}, `+${limit}${raises}`),
     element("span", {}, rest),
   );
 }
@@ -377,6 +456,17 @@ function legend(scale, quantity) {
 function drawHeatMap(map, unit) {
   const { explanation, table } = map;
   map.columns = unit === "words" ? wordColumns(explanation) : tokenColumns(explanation);
+  if (!map.measure.by_block) {
+    const scores = { kind: "sum", label: "score", name: "score", values: explanation.scores, scale: map.scale };
+    const head = headerRow(map.columns);
+    head.cells[0].textContent = "";
+    head.lastChild.textContent = "unit";
+    const row = drawRow(map, scores);
+    row.lastChild.textContent = map.measure.unit;
+    table.replaceChildren(element("thead", {}, head), element("tbody", {}, row));
+    makeCurrent(map, table.tBodies[0].rows[0].cells[0]);
+    return;
+  }
   const blocks = explanation.by_block.map((values, block) => {
     const names = { label: String(block + 1), name: `block ${block + 1}` };
     return drawRow(map, { kind: "block", block, ...names, values, scale: map.scale });
@@ -558,7 +648,7 @@ function moveTo(map, cell) {
 function readCell(map, cell) {
   for (const lit of map.table.querySelectorAll(".lit")) lit.classList.remove("lit");
   if (!cell || cell.hasAttribute("colspan")) {
-    map.readout.replaceChildren(HINT);
+    map.readout.replaceChildren(map.hint);
     return;
   }
   const heads = map.table.rows[0].cells;
@@ -570,7 +660,8 @@ function readCell(map, cell) {
 function describe(map, cell) {
   const row = map.rows.get(cell.parentElement);
   const column = map.columns[cell.cellIndex - 1];
-  if (!row) return column ? describeColumn(map, column) : [HINT];
+  if (!row) return column ? describeColumn(map, column) : [map.hint];
+  if (!column && !map.measure.adds_up) return [`${capitalise(row.name)}, in ${map.measure.unit}: ${map.measure.summary}`];
   if (cell.cellIndex === 0) return [`${capitalise(row.name)}: `, amount(map, total(row.values)), " over all tokens"];
   if (!column) return [`${capitalise(row.name)}, all tokens: `, amount(map, total(row.values))];
   const number = row.numbers[cell.cellIndex - 1];
@@ -583,7 +674,8 @@ function describeColumn({ explanation }, { text, members, place, tags }) {
   return [element("q", {}, visibleText(text)), ` (${details})`];
 }
 
-function amount({ explanation }, number) {
+function amount({ explanation, measure }, number) {
+  if (!measure.adds_up) return element("strong", {}, `${signed(number, 5)} (${measure.unit})`);
   const effect = number < 0 ? "lowers" : "raises";
   const text = number === 0 ? "0" : `${signed(number, 5)} ${effect} the ${quantity(explanation)}`;
   return element("strong", {}, text);
