@@ -11,6 +11,7 @@ from .lazy import look_up_in
 if TYPE_CHECKING:
     from .batch import explain_batch
     from .explanation import Continuation, Explanation, read
+    from .inside.single import Neurons, neurons
     from .ledger import Ledger
     from .loading import load
     from .models import Model
@@ -28,6 +29,7 @@ __all__ = [
     "Ledger",
     "Model",
     "ModelError",
+    "Neurons",
     "ProofError",
     "Tokens",
     "WhywordError",
@@ -36,6 +38,7 @@ __all__ = [
     "explain_continuation",
     "load",
     "mixing",
+    "neurons",
     "predict",
     "read",
     "show_progress",
@@ -49,12 +52,14 @@ __getattr__ = look_up_in(
         "Explanation": "explanation",
         "Ledger": "ledger",
         "Model": "models",
+        "Neurons": "inside.single",
         "Tokens": "tokens",
         "explain": "pipeline",
         "explain_batch": "batch",
         "explain_continuation": "pipeline",
         "load": "loading",
         "mixing": "pipeline",
+        "neurons": "inside.single",
         "predict": "pipeline",
         "read": "explanation",
         "show_progress": "progress",

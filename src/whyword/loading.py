@@ -18,7 +18,8 @@ from .models.open import open_model
 from .proof import require_close, tolerance_of
 from .trace import Places, Plan
 from .trace.precision import keep_precision
-from .trace.recorder import record, run
+from .trace.recorder import record
+from .trace.running import run
 
 __all__ = ["find_source", "load", "probe", "prove"]
 

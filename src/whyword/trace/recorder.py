@@ -6,9 +6,10 @@ whatever happens.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -16,19 +17,20 @@ from torch import Tensor, nn
 
 from ..contributions import Contributions
 from ..errors import ModelError, ProofError
-from ..models.architecture import Attention, Stack
-from ..models.model import Model, module_at
+from ..models.architecture import Attention, Mlp, Stack
+from ..models.model import Model, find_down, find_experts, module_at
 from ..progress import report
-from ..proof import require_close, tolerance_of
-from .attention import RUNNING, AttentionCall, find_eager, watch_attention
+from .attention import AttentionCall, find_eager, watch_attention
+from .cap import uncap
 from .direct import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_weights
 from .precision import keep_precision
 from .reduction import Reduction, Weigher
+from .running import run
 from .store import Store
 from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
 
-__all__ = ["generate", "record", "run"]
+__all__ = ["capture_calls", "record", "replace_inputs", "replace_outputs"]
 
 
 @torch.no_grad()
@@ -50,73 +52,10 @@ def record(model: Model, prompts: Sequence[Sequence[int]], places: Places, plan:
         decoder=recorder.trace_stack(),
         unembedded=recorder.unembedded,
         logits=logits,
-        uncapped=logits if model.logit_cap is None else _uncap(model, recorder.unbounded, logits),
+        uncapped=logits if model.logit_cap is None else uncap(model, recorder.unbounded, logits),
     )
     require_finite(model, trace)
     return trace
-
-
-def _uncap(
-    model: Model, unbounded: Float[Tensor, "position vocab"], logits: Float[Tensor, "position vocab"]
-) -> Float[Tensor, "position vocab"]:
-    """Give the logits before they were capped, after proving that capping them gives the model's own."""
-    cap = cast(float, model.logit_cap)
-    uncapped = unbounded.to(logits) * model.logit_multiplier
-    require_close(
-        "capped output of the unembedding",
-        "logits",
-        found=cap * torch.tanh(uncapped / cap),
-        expected=logits,
-        scale=logits.abs().amax(),
-        tolerance=tolerance_of(model.dtype),
-    )
-    return uncapped
-
-
-@torch.no_grad()
-def run(model: Model, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "example row vocab"]:
-    """Run the network as it is, without dropout, and give its logits.
-
-    Prompts are padded on the right, where no token of a causal model sees it: no mask is needed, and no
-    padding token either, so that each prompt's last token is repeated.
-    """
-    longest = max(map(len, prompts))
-    padded = [[*ids, *[ids[-1]] * (longest - len(ids))] for ids in prompts]
-    with _evaluating(model):
-        output = model.network(input_ids=torch.tensor(padded, device=model.device), use_cache=False)
-    return cast(Tensor, output.logits)
-
-
-@torch.no_grad()
-def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
-    """Let the network go on greedily, whatever its own settings for generation are."""
-    prompt = torch.tensor([list(ids)], device=model.device)
-    with _evaluating(model):
-        generated = model.network.generate(
-            prompt,
-            attention_mask=torch.ones_like(prompt),
-            max_new_tokens=new_tokens,
-            do_sample=False,
-            num_beams=1,
-            repetition_penalty=1.0,
-            no_repeat_ngram_size=0,
-            return_dict_in_generate=False,
-        )
-    return [int(id_) for id_ in generated[0, len(ids) :]]
-
-
-@contextmanager
-def _evaluating(model: Model) -> Iterator[None]:
-    """Switch dropout off, and every module back to what it was afterwards."""
-    with RUNNING:
-        training = [module for module in model.modules if module.training]
-        for module in training:
-            module.training = False
-        try:
-            yield
-        finally:
-            for module in training:
-                module.training = True
 
 
 class _Recorder:
@@ -161,6 +100,11 @@ class _Recorder:
                     yield module.register_forward_hook(own(self._reduce_attention(index, order, sublayer)))
                 else:
                     yield output.register_forward_hook(own(self._keep_mlp(index, order)))
+                    if self.plan.neurons and isinstance(sublayer, Mlp):
+                        whole = find_experts(block, sublayer) is not None
+                        reader = output if whole else find_down(output, sublayer)
+                        keep = own(self._keep_read(index, order))
+                        yield reader.register_forward_pre_hook(keep, with_kwargs=True)
             yield block.register_forward_hook(own(self._leave(index)))
         yield self.model.unembedding.register_forward_pre_hook(own(self._unembed))
         if self.model.logit_cap is not None:
@@ -179,7 +123,7 @@ class _Recorder:
                     contributions=self._contributions(),
                 )
                 if isinstance(sublayer, Attention)
-                else MlpTrace(store.of_all(f"output {order}"))
+                else MlpTrace(store.of_all(f"output {order}"), store.by_block(f"read {order}") or None)
                 for order, sublayer in enumerate(self.stack.sublayers)
             ),
             stream_out=store.of_all("stream out"),
@@ -270,6 +214,13 @@ class _Recorder:
 
         return keep
 
+    def _keep_read(self, index: int, order: int) -> Callable[..., None]:
+        def keep(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            read = args[0] if args else kwargs["hidden_states"]
+            self._keep_rows(f"read {order}", index, self._by_example(read))
+
+        return keep
+
     def _leave(self, index: int) -> Callable[..., None]:
         def leave(_module: nn.Module, _args: Any, output: Any) -> None:
             stream = output[0] if isinstance(output, tuple) else output
@@ -295,3 +246,47 @@ class _Recorder:
     def _by_example(self, tensor: Tensor) -> Float[Tensor, "example stream model"]:
         """Restore the example axis where a model has flattened it into the positions."""
         return tensor.reshape(self.examples, -1, tensor.shape[-1])
+
+
+@contextmanager
+def capture_calls(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """Gather what a module is called with."""
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    handle = module.register_forward_pre_hook(
+        lambda _module, args, kwargs: calls.append((args, kwargs)), with_kwargs=True
+    )
+    try:
+        yield calls
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def replace_outputs(replacements: Mapping[nn.Module, Callable[[Tensor], Tensor]]) -> Iterator[None]:
+    """Let modules give something else than what they computed."""
+    with ExitStack() as stack:
+        for module, replacement in replacements.items():
+            hook = partial(_replace_output, replacement)
+            stack.callback(module.register_forward_hook(hook).remove)
+        yield
+
+
+@contextmanager
+def replace_inputs(module: nn.Module, replacement: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Let a module read something else than what it is given, in this thread."""
+    thread = threading.get_ident()
+
+    def replace(_module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (replacement(args[0]), *args[1:]) if threading.get_ident() == thread else args
+
+    handle = module.register_forward_pre_hook(replace)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _replace_output(
+    replacement: Callable[[Tensor], Tensor], _module: nn.Module, _args: Any, output: Tensor
+) -> Tensor:
+    return replacement(output)

@@ -1,0 +1,218 @@
+"""The neurons of one prediction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..choice import choose
+from ..document import NEURON_NOTES, NEURONS_SCHEMA
+from ..explanation import Explanation, Shown
+from ..ledger import Ledger
+from ..ledger.neurons import NeuronEntries, push_forward, settle_neurons
+from ..memory import Request, make_plan
+from ..models.model import Model
+from ..pipeline import Word, ask, explain_trace, last_places, require_model
+from ..prompt import Prompt, token_text
+from ..tokens import Tokens
+from ..trace import Trace, record
+from .names import Layout, NeuronName, lay_out_model
+
+__all__ = ["Neuron", "NeuronBlock", "Neurons", "neurons"]
+
+_TOKENS = 6
+"""Tokens that are named for a value vector, at each end."""
+
+
+@dataclass(frozen=True, eq=False)
+class NeuronBlock:
+    """The neurons of one MLP at the explained position, those of all experts side by side."""
+
+    layout: Layout
+    """Which neuron lies where."""
+    activation: Float[Tensor, " neuron"]
+    """k: what the down projection read."""
+    update: Float[Tensor, " neuron"]
+    """What each neuron adds to the logit (difference)."""
+    bias: float
+    """What the biases of the down projection add."""
+    gates: tuple[float, ...]
+    """What the outputs of the experts are multiplied by; (1.0,) of an MLP that is no mixture."""
+    mlp: float
+    """The ledger's entry of this MLP."""
+    error: float
+    """|Σ update + bias − mlp| / (Σ|update| + |bias|)."""
+
+
+@dataclass(frozen=True)
+class Neuron:
+    """One neuron at the explained position."""
+
+    name: NeuronName
+    activation: float
+    gate: float
+    """What its expert's output is multiplied by."""
+    update: float
+    promotes: tuple[str, ...]
+    """The tokens whose logits its value vector raises most where the activation is positive."""
+    suppresses: tuple[str, ...]
+    """Those that it lowers most."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Neurons(Shown):
+    """What every MLP neuron added to one logit, or to one difference of logits."""
+
+    explanation: Explanation
+    """The logit explanation of the same prediction: tokens, target, foils, ledger."""
+    blocks: tuple[NeuronBlock, ...]
+    strongest: tuple[Neuron, ...]
+    """Those that raise most, from the strongest; then those that lower most."""
+
+    def __repr__(self) -> str:
+        count = sum(block.layout.neurons for block in self.blocks)
+        first = f", strongest {self.strongest[0].name.label}" if self.strongest else ""
+        return f"<Neurons: {count:,} in {len(self.blocks)} blocks of {self.explanation.model}{first}>"
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the prediction."""
+        return self.explanation.ledger
+
+    @property
+    def tokens(self) -> Tokens:
+        """The context."""
+        return self.explanation.tokens
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON document."""
+        left_out = ("by_head", "by_block", "scores", "schema", "method", "notes")
+        known = {key: value for key, value in self.explanation.to_dict().items() if key not in left_out}
+        return {
+            "schema": NEURONS_SCHEMA,
+            **known,
+            "blocks": [_describe(block) for block in self.blocks],
+            "strongest": [
+                {
+                    "label": neuron.name.label,
+                    "block": neuron.name.block,
+                    "expert": neuron.name.expert,
+                    "neuron": neuron.name.neuron,
+                    "activation": neuron.activation,
+                    "gate": neuron.gate,
+                    "update": neuron.update,
+                    "promotes": list(neuron.promotes),
+                    "suppresses": list(neuron.suppresses),
+                }
+                for neuron in self.strongest
+            ],
+            "notes": dict(NEURON_NOTES),
+        }
+
+
+def neurons(
+    model: Model,
+    prompt: Prompt,
+    *,
+    target: Word | None = None,
+    foil: Word | Sequence[Word] | None = None,
+    top: int = 10,
+) -> Neurons:
+    """Give what every MLP neuron adds to the next token's logit, or to its difference to the foil's.
+
+    `target`, `foil`: see `explain`. `top`: of how many neurons that raise it most, and of how many that lower
+    it most, the tokens that they promote are named.
+    """
+    context, question = ask(require_model(model), prompt, target, foil)
+    plan = replace(make_plan(model, Request(1, len(context)), 0, None), neurons=True)
+    trace = record(model, [context.ids], last_places([context]), plan)
+    targets = [choose(question, trace.logits[0])]
+    (explanation,) = explain_trace(model, [context], trace, targets, "logit", [len(question.forced)])
+    layouts = lay_out_model(model)
+    entries = list(settle_neurons(model, trace, targets))[::-1]
+    blocks = tuple(
+        _close(layout, each, float(mlp))
+        for layout, each, mlp in zip(layouts, entries, explanation.ledger.mlp, strict=True)
+    )
+    reader = _Reader(model, trace, context, entries, blocks)
+    return Neurons(explanation, blocks, tuple(reader.name(*place) for place in _rank(blocks, top)))
+
+
+def _close(layout: Layout, entries: NeuronEntries, mlp: float) -> NeuronBlock:
+    """Add up the entries of a block and compare them with the ledger's."""
+    update, bias = entries.update[0].double().cpu(), float(entries.bias[0])
+    size = float(update.abs().sum()) + abs(bias)
+    return NeuronBlock(
+        layout=layout,
+        activation=entries.activation[0].float().cpu(),
+        update=update.float(),
+        bias=bias,
+        gates=tuple(float(group.gate[0]) for group in entries.groups),
+        mlp=mlp,
+        error=abs(float(update.sum()) + bias - mlp) / max(size, torch.finfo(torch.float64).tiny),
+    )
+
+
+def _rank(blocks: Sequence[NeuronBlock], top: int) -> list[tuple[int, int]]:
+    """Give block and place of the neurons that raise most, then of those that lower most."""
+    candidates = []
+    for index, block in enumerate(blocks):
+        count = min(top, block.layout.neurons)
+        for sign in (1, -1):
+            best = (sign * block.update).topk(count)
+            candidates += [
+                (sign * float(value), index, int(place))
+                for value, place in zip(best.values, best.indices, strict=True)
+                if value > 0
+            ]
+    raising = sorted((each for each in candidates if each[0] > 0), reverse=True)[:top]
+    lowering = sorted(each for each in candidates if each[0] < 0)[:top]
+    return [(index, place) for _, index, place in [*raising, *lowering]]
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Names neurons, and the tokens that they promote."""
+
+    model: Model
+    trace: Trace
+    context: Tokens
+    entries: Sequence[NeuronEntries]
+    blocks: Sequence[NeuronBlock]
+
+    def name(self, block: int, place: int) -> Neuron:
+        """Say what is known of one neuron."""
+        own = self.blocks[block]
+        group, inside = own.layout.group_of(place)
+        values = self.entries[block].groups[group].values[inside : inside + 1]
+        (promoted,) = push_forward(self.model, self.trace, block, values)
+        return Neuron(
+            name=own.layout.name(place),
+            activation=float(own.activation[place]),
+            gate=own.gates[group],
+            update=float(own.update[place]),
+            promotes=self._spell(promoted),
+            suppresses=self._spell(-promoted),
+        )
+
+    def _spell(self, logits: Float[Tensor, " vocab"]) -> tuple[str, ...]:
+        ids = logits.topk(min(_TOKENS, logits.shape[0])).indices.tolist()
+        return tuple(token_text(self.model, id_, self.context) for id_ in ids)
+
+
+def _describe(block: NeuronBlock) -> dict[str, Any]:
+    """Describe a block in the document; numbers with 6 digits, of which there are many."""
+    return {
+        "experts": [
+            {"expert": expert, "neurons": size, "gate": gate}
+            for (expert, size), gate in zip(block.layout.groups, block.gates, strict=True)
+        ],
+        "bias": block.bias,
+        "mlp": block.mlp,
+        "error": block.error,
+        "activation": [float(f"{number:.6g}") for number in block.activation.tolist()],
+        "update": [float(f"{number:.6g}") for number in block.update.tolist()],
+    }
