@@ -18,6 +18,7 @@ ORDER = (
     "view",
     "workspace",
     "tokens",
+    "data",
     "models",
     "norm",
     "proof",
