@@ -34,7 +34,7 @@ from .prompt import Prompt
 from .tokens import Tokens
 from .trace import Plan
 
-__all__ = ["explain_batch"]
+__all__ = ["Asked", "cut_batches", "explain_batch", "is_memory"]
 
 _AHEAD = 1024
 """Prompts that are read ahead, to find some of like length."""
@@ -77,7 +77,7 @@ def explain_batch(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """A prompt that was read."""
 
     number: int
@@ -92,14 +92,14 @@ def _refuse(number: int, error: InputError) -> InputError:
 
 
 def _explain_all(
-    model: Model, asked: Iterator[_Asked | InputError], method: str, batch_size: int | None, total: int | None
+    model: Model, asked: Iterator[Asked | InputError], method: str, batch_size: int | None, total: int | None
 ) -> Iterator[Explanation]:
     """Explain window after window; an error is raised where its prompt's turn comes."""
     done = 0
     while window := list(islice(asked, _AHEAD if batch_size is None else 16 * batch_size)):
         found: dict[int, Explanation | InputError] = {}
-        read = [each for each in window if isinstance(each, _Asked)]
-        for number, result in _explain_batches(model, _cut(model, read, method, batch_size), method):
+        read = [each for each in window if isinstance(each, Asked)]
+        for number, result in _explain_batches(model, cut_batches(model, read, method, batch_size), method):
             found[number] = result
             while done in found:
                 explanation = found.pop(done)
@@ -112,7 +112,7 @@ def _explain_all(
             raise window[-1]
 
 
-def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> Iterator[_Asked | InputError]:
+def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> Iterator[Asked | InputError]:
     """Read every prompt with its target and foil, up to the first that is wrong."""
     columns = {"targets": _one_for_each(targets), "foils": _one_for_each(foils)}
     for number, prompt in enumerate(prompts):
@@ -126,7 +126,7 @@ def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> 
         except InputError as error:
             yield _refuse(number, error)
             return
-        yield _Asked(number, context, question)
+        yield Asked(number, context, question)
     for name, column in columns.items():
         if not isinstance(column, repeat) and next(column, _MISSING) is not _MISSING:
             yield InputError(f"There are more {name} than prompts.", _ONE_FOR_EACH)
@@ -137,9 +137,11 @@ def _one_for_each(words: Any) -> Iterator[Any]:
     return repeat(words) if words is None or isinstance(words, str | int) else iter(words)
 
 
-def _cut(model: Model, asked: Sequence[_Asked], method: str, batch_size: int | None) -> list[list[_Asked]]:
+def cut_batches(
+    model: Model, asked: Sequence[Asked], method: str, batch_size: int | None
+) -> list[list[Asked]]:
     """Cut prompts into batches of like length; the batch of the first prompt goes first."""
-    batches: list[list[_Asked]] = []
+    batches: list[list[Asked]] = []
     room = int(_SHARE * free_memory(model.device))
     for each in sorted(asked, key=lambda each: len(each.context)):
         longest = len(each.context)
@@ -162,7 +164,7 @@ def _pays(model: Model, examples: int, tokens: int, method: str, room: int) -> b
 
 
 def _explain_batches(
-    model: Model, batches: list[list[_Asked]], method: str
+    model: Model, batches: list[list[Asked]], method: str
 ) -> Iterator[tuple[int, Explanation | InputError]]:
     """Explain batch after batch; one that runs out of memory is halved, and so are those after it."""
     waiting, most = deque(batches), max(map(len, batches), default=0)
@@ -174,7 +176,7 @@ def _explain_batches(
         try:
             explained = _explain_together(model, batch, method)
         except (TooLargeError, MemoryError, RuntimeError) as error:
-            if not _is_memory(error):
+            if not is_memory(error):
                 raise
             if len(batch) == 1:
                 raise InputError(
@@ -192,7 +194,7 @@ def _explain_batches(
 
 
 def _explain_together(
-    model: Model, batch: Sequence[_Asked], method: str
+    model: Model, batch: Sequence[Asked], method: str
 ) -> list[tuple[int, Explanation | InputError]]:
     """Explain the prompts of a batch from one recorded run."""
     contexts = [each.context for each in batch]
@@ -213,7 +215,7 @@ def _explain_together(
     ]
 
 
-def _is_memory(error: Exception) -> bool:
+def is_memory(error: Exception) -> bool:
     """Say whether an error is about memory: on a processor torch raises a plain RuntimeError."""
     if not isinstance(error, RuntimeError):
         return True

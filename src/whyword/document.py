@@ -4,11 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 __all__ = [
+    "ABLATION_SCHEMA",
+    "ANSWERS_SCHEMA",
     "CONTINUATION_SCHEMA",
     "NEURONS_SCHEMA",
     "NEURON_NOTES",
     "NOTES",
     "SCHEMA",
+    "SURVEY_NOTES",
+    "SURVEY_SCHEMA",
     "Document",
     "is_continuation",
 ]
@@ -19,6 +23,9 @@ Document = Mapping[str, Any]
 SCHEMA = "whyword.explanation/1"
 CONTINUATION_SCHEMA = "whyword.continuation/1"
 NEURONS_SCHEMA = "whyword.neurons/1"
+SURVEY_SCHEMA = "whyword.survey/1"
+ANSWERS_SCHEMA = "whyword.answers/1"
+ABLATION_SCHEMA = "whyword.ablation/1"
 NOTES = {
     "exact": "The updates add up to the model's logit; the error is in the ledger.",
     "heuristic": "Mixing (alti-logit) is a heuristic, and MLPs are not traced further back.",
@@ -27,6 +34,11 @@ NOTES = {
 NEURON_NOTES = {
     "exact": "The updates of a block's neurons and its bias add up to the ledger's entry of that MLP.",
     "direct": "An update is what a neuron adds along the stream; what later blocks make of it is not in it.",
+    "use": NOTES["use"],
+}
+SURVEY_NOTES = {
+    "exact": "Every example's updates add up to its logit difference; means are over examples.",
+    "direct": NEURON_NOTES["direct"],
     "use": NOTES["use"],
 }
 
