@@ -41,11 +41,14 @@ class Shown:
         """Give the JSON document."""
         raise NotImplementedError
 
-    def save(self, path: str | Path) -> None:
-        """Write a file; its ending says what: .json, .html, .tex, .png, .svg or .csv."""
+    def save(self, path: str | Path, by: str = "block") -> None:
+        """Write a file; its ending says what: .json, .html, .tex, .png, .svg or .csv.
+
+        `by`: "head" makes the picture (.png, .svg) that of blocks × heads.
+        """
         from .view.files import save_documents
 
-        save_documents([self.to_dict()], path)
+        save_documents([self.to_dict()], path, by)
 
     def show(self, by: str = "block", top: int | None = None) -> None:
         """Print the terminal view, by block, head, token or word; `top`: only so many of them."""

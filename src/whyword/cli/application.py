@@ -10,6 +10,7 @@ from .. import __version__
 from .doctor import doctor
 from .explain import explain
 from .models import models
+from .neurons import neurons
 from .predict import predict
 
 __all__ = ["application", "main"]
@@ -21,7 +22,7 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, predict, models, doctor):
+for command in (explain, neurons, predict, models, doctor):
     application.command()(command)
 
 

@@ -24,6 +24,7 @@ from .reporting import (
     show_progress,
     tell,
 )
+from .words import read_word
 
 if TYPE_CHECKING:
     from ..explanation import Continuation, Explanation
@@ -112,8 +113,8 @@ def explain(
         )
     question = _Question(
         read_source(prompt, bos=bos, chat=chat, ids=ids),
-        _word(target, ids),
-        None if no_foil else [_word(word, ids) for word in foil] if foil else "auto",
+        read_word(target, ids),
+        None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
         [each.value for each in method] if method else ["alti-logit"],
         continue_,
         max_memory,
@@ -125,7 +126,7 @@ def explain(
             if not json and not output:
                 _print(documents[-1], by.value, top)
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(documents, path)]
+    saved = [each for path in output or [] for each in save_documents(documents, path, by.value)]
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
     elif output:
@@ -175,14 +176,6 @@ class _Question:
                         max_memory=self.max_memory,
                     )
             yield found
-
-
-def _word(text: str | None, ids: bool) -> str | int | None:
-    if text is None or not ids:
-        return text
-    if not text.isdecimal():
-        raise InputError(f"{text!r} is not a token id.", "With --ids, target and foils are token ids.")
-    return int(text)
 
 
 def _print(document: dict[str, Any], by: str, top: int | None) -> None:

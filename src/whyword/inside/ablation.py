@@ -1,7 +1,7 @@
 """Does a neuron matter? Set it to its mean, and see whether the logit difference moves as its update says.
 
-The mean is that of one half of the examples, what is measured is the other half. Along the stream, the change is
-known beforehand: (mean − k) · g (W_2[n] · u). What is measured includes what later blocks make of it.
+The mean is that of one half of the examples, what is measured is the other half. The change along the stream
+is known beforehand: (mean − k) · (W_2[n] · u). What is measured includes what later blocks make of it.
 """
 
 from collections.abc import Sequence
@@ -56,9 +56,9 @@ class Ablation:
     label: str
     """The neuron's name."""
     mean: float
-    """The activation it is set to: the mean over the first, third, fifth, … example."""
+    """The activation it is set to: the mean over examples 1 and 2, 5 and 6, 9 and 10, …"""
     effects: tuple[Effect, ...]
-    """On the second, fourth, sixth, … example: all of them, and by group."""
+    """On the others, which were held out: all of them, and by group."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
@@ -89,7 +89,10 @@ def ablate(
             f"{name.label} is a neuron of an expert.", "Only neurons of plain and gated MLPs can be ablated."
         )
     examples = list(islice(chain.from_iterable(dataset.examples for dataset in datasets), limit))
-    averaged, held_out = examples[0::2], examples[1::2]
+    # Pairs stay together: the two of a pair differ in the very thing a neuron may be about.
+    averaged, held_out = (
+        [each for place, each in enumerate(examples) if place // 2 % 2 == half] for half in (0, 1)
+    )
     means = [
         activation
         for recorded in _record(model, averaged)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..choice import choose
 from ..document import NEURON_NOTES, NEURONS_SCHEMA
+from ..errors import InputError
 from ..explanation import Explanation, Shown
 from ..ledger import Ledger
 from ..ledger.neurons import NeuronEntries, push_forward, settle_neurons
@@ -20,6 +21,9 @@ from ..prompt import Prompt, token_text
 from ..tokens import Tokens
 from ..trace import Trace, record
 from .names import Layout, NeuronName, lay_out_model
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = ["Neuron", "NeuronBlock", "Neurons", "neurons"]
 
@@ -86,6 +90,22 @@ class Neurons(Shown):
     def tokens(self) -> Tokens:
         """The context."""
         return self.explanation.tokens
+
+    def show(self, by: str = "neuron", top: int | None = None) -> None:
+        """Print the strongest neurons; `top`: only so many that raise, and so many that lower."""
+        from rich.console import Console
+
+        from ..view.neurons import print_neurons
+
+        if by != "neuron":
+            raise InputError(f"by is {by!r}.", "Neurons are shown by neuron; heads with explain(...).show.")
+        print_neurons(self.to_dict(), Console(), top)
+
+    def to_dataframe(self) -> "DataFrame":
+        """Give a data frame (pandas) with one row per neuron."""
+        from ..view.neurons import make_unit_frame
+
+        return make_unit_frame(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""

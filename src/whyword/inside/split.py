@@ -57,9 +57,10 @@ class Split:
     def _read_column(self, example: Example) -> str:
         column = self.column or ""
         if column not in example.columns:
+            known = ", ".join(sorted(example.columns)) or "none"
             raise InputError(
                 f"{example.dataset} has no column {column!r}.",
-                f"It has {', '.join(sorted(example.columns)) or 'none'}. Words are split by |: this,that|these.",
+                f"It has {known}. Groups of words are written with |: this,that|these,those.",
             )
         return example.columns[column] or OTHER
 
