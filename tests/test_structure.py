@@ -31,6 +31,7 @@ ORDER = (
     "attribute",
     "choice",
     "explanation",
+    "accounting",
     "pipeline",
     "batch",
     "inside",
@@ -93,6 +94,7 @@ def test_house_rules() -> None:
 
 def test_the_public_names() -> None:
     assert whyword.__all__ == [
+        "Account",
         "Continuation",
         "Explanation",
         "InputError",
@@ -103,6 +105,7 @@ def test_the_public_names() -> None:
         "ProofError",
         "Tokens",
         "WhywordError",
+        "account",
         "explain",
         "explain_batch",
         "explain_continuation",

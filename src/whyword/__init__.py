@@ -9,6 +9,7 @@ from .errors import InputError, ModelError, ProofError, WhywordError
 from .lazy import look_up_in
 
 if TYPE_CHECKING:
+    from .accounting import Account, account
     from .batch import explain_batch
     from .explanation import Continuation, Explanation, read
     from .inside.single import Neurons, neurons
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Account",
     "Continuation",
     "Explanation",
     "InputError",
@@ -33,6 +35,7 @@ __all__ = [
     "ProofError",
     "Tokens",
     "WhywordError",
+    "account",
     "explain",
     "explain_batch",
     "explain_continuation",
@@ -48,12 +51,14 @@ __all__ = [
 __getattr__ = look_up_in(
     __name__,
     {
+        "Account": "accounting",
         "Continuation": "explanation",
         "Explanation": "explanation",
         "Ledger": "ledger",
         "Model": "models",
         "Neurons": "inside.single",
         "Tokens": "tokens",
+        "account": "accounting",
         "explain": "pipeline",
         "explain_batch": "batch",
         "explain_continuation": "pipeline",

@@ -87,6 +87,9 @@ class Explanation(Shown):
     by_block: Float[Tensor, "block token"]
     """The method's attribution by block; float32."""
     ledger: Ledger
+    mixing: Float[Tensor, "block token"] | None = None
+    """The stream of the explained position as a mix of input tokens, after the attention of every block
+    (heuristic); None for methods that do not mix, and for sums. See `account`."""
 
     def __repr__(self) -> str:
         against = f" not {' | '.join(repr(foil.text) for foil in self.foils)}" if self.foils else ""
@@ -133,6 +136,7 @@ class Explanation(Shown):
             "scores": _numbers(self.scores),
             "by_block": _numbers(self.by_block),
             "by_head": _numbers(self.by_head),
+            "mixing": None if self.mixing is None else _numbers(self.mixing),
             "ledger": {
                 "embedding": ledger.embedding,
                 "attention": ledger.attention.tolist(),
@@ -223,6 +227,7 @@ def _from_document(document: dict[str, Any]) -> Explanation:
         foils=tuple(Choice(**foil) for foil in document["foils"]),
         by_block=torch.tensor(document["by_block"], dtype=torch.float32),
         ledger=Ledger(by_head=torch.tensor(document["by_head"], dtype=torch.float32), **ledger),
+        mixing=None if document.get("mixing") is None else torch.tensor(document["mixing"]),
     )
 
 

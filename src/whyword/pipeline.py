@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .attribute import METHODS, Method
 from .attribute.alti_logit import mix
+from .attribute.mixing_rows import mix_rows
 from .choice import AUTO, Question, choose, pose
 from .errors import InputError
 from .explanation import Choice, Continuation, Explanation
@@ -158,6 +159,7 @@ def explain_trace(
     """Explain every position of a trace, example after example."""
     ledgers = settle(model, trace, targets)
     attributions = METHODS[method].attribute(trace, ledgers)
+    mixing = mix_rows(model, trace) if METHODS[method].mixes else None
     normalisers = trace.logits.logsumexp(-1).tolist()
     for row, (position, target, ledger, by_block) in enumerate(
         zip(trace.places, targets, ledgers, attributions, strict=True)
@@ -183,6 +185,7 @@ def explain_trace(
             foils=tuple(choices[1:]),
             by_block=by_block.float(),
             ledger=ledger,
+            mixing=None if mixing is None else mixing[row].float(),
         )
 
 

@@ -71,7 +71,7 @@ def neurons(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show which neurons (or heads) raise and lower a word, for a prompt or over a dataset, with the proof."""
+    """Show which neurons (or heads) raise and lower a word, for a prompt or over a dataset."""
     from ..view.files import require_format, save_documents
 
     _require_sense(

@@ -109,7 +109,7 @@ class Neurons(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
-        left_out = ("by_head", "by_block", "scores", "schema", "method", "notes")
+        left_out = ("by_head", "by_block", "mixing", "scores", "schema", "method", "notes")
         known = {key: value for key, value in self.explanation.to_dict().items() if key not in left_out}
         return {
             "schema": NEURONS_SCHEMA,

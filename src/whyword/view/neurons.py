@@ -50,10 +50,12 @@ def _render_neurons(document: Document, console: Console) -> Iterator[Renderable
     strongest = document["strongest"]
     largest = max((abs(each["update"]) for each in strongest), default=1.0)
     table = Table(box=None, pad_edge=False, expand=False)
-    for heading in ("neuron", "update", "activation"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("its value vector promotes", max_width=34, no_wrap=True, overflow="ellipsis")
-    table.add_column("and suppresses", max_width=34, no_wrap=True, overflow="ellipsis")
+    names = max((len(each["label"]) for each in strongest), default=6)
+    for heading, width in (("neuron", max(6, names)), ("update", 6), ("activation", 10)):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
+    room = max(12, (console.width - max(6, names) - 6 - 10 - 4) // 2)
+    for heading in ("its value vector promotes", "and suppresses"):
+        table.add_column(heading, max_width=min(34, room), no_wrap=True, overflow="ellipsis")
     lowering = False
     for each in strongest:
         if each["update"] < 0 and not lowering:
@@ -74,10 +76,7 @@ def _render_neurons(document: Document, console: Console) -> Iterator[Renderable
     error = max(block["error"] for block in document["blocks"])
     entries = f"neurons {updates:+.3f}" + (f", biases {biases:+.3f}" if biases else "")
     yield Text(f"{entries} = {mlps:+.3f} = MLPs in the ledger, error {error:.0e}")
-    yield Text(
-        "exact: sums · a negative activation turns promoting into suppressing · later blocks left out",
-        style="dim",
-    )
+    yield Text("exact: sums · direct effects only · activation < 0 turns the two around", style="dim")
     yield Text("")
 
 
@@ -130,7 +129,7 @@ def _render_survey(document: Document, console: Console) -> Iterator[RenderableT
             yield Text("")
     named = [group["name"] for group in groups if group["name"] != "other"]
     order = "ranked by how much groups differ" if len(named) > 1 else "ranked by strength"
-    yield Text(f"{order} · exact in every example · later blocks left out", style="dim")
+    yield Text(f"{order} · exact: sums of every example · direct effects only", style="dim")
     yield Text("")
 
 

@@ -14,6 +14,7 @@ from rich.style import Style
 from rich.text import Text
 
 from ..document import Document, is_continuation
+from .account import render_account
 from .grid import Grid, Row, lay_out
 from .ground import paint_ground
 from .matrix import render_matrix, sum_heads
@@ -32,6 +33,8 @@ def print_document(document: Document, console: Console, by: str = "block", top:
     """Print a document as wide as a console is, with colour where it has any."""
     numbers = console.color_system is None
     console.print(render_terminal(document, console.width, by=by, top=top, numbers=numbers))
+    if "account" in document:
+        console.print(Group(*render_account(document, colour=not numbers, top=top)))
 
 
 def render_terminal(

@@ -104,17 +104,24 @@ def _name_outliers(axes: "Axes", updates: Sequence[float], document: Document, b
     mean = sum(updates) / len(updates)
     spread = (sum((value - mean) ** 2 for value in updates) / len(updates)) ** 0.5
     ranked = sorted(range(len(updates)), key=lambda place: updates[place])
-    for place in {*ranked[:_NAMED], *ranked[-_NAMED:]}:
+    chosen = sorted({*ranked[:_NAMED], *ranked[-_NAMED:]}, key=lambda place: -abs(updates[place]))
+    reach = max(map(abs, updates)) or 1.0
+    named: list[tuple[float, float]] = []
+    for place in chosen:
         value = updates[place]
-        if abs(value - mean) > 4 * spread:
-            axes.annotate(
-                _name(document, block, place),
-                (place, value),
-                xytext=(0, 3 if value > 0 else -9),
-                textcoords="offset points",
-                ha="center",
-                fontsize=6,
-            )
+        if abs(value - mean) <= 4 * spread:
+            continue
+        here = place / len(updates), value / reach
+        crowd = sum(abs(here[0] - x) < 0.05 and abs(here[1] - y) < 0.12 for x, y in named)
+        named.append(here)
+        axes.annotate(
+            _name(document, block, place),
+            (place, value),
+            xytext=(0, 3 + 7 * crowd if value > 0 else -9 - 7 * crowd),
+            textcoords="offset points",
+            ha="center",
+            fontsize=6,
+        )
 
 
 def _name(document: Document, block: int, place: int) -> str:
