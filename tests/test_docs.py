@@ -79,7 +79,7 @@ def test_the_site_documents_every_public_name(site: Path) -> None:
     page = (site / "api.html").read_text()
     for name in whyword.__all__:
         assert f'id="whyword.{name}"' in page, name
-    for name in ("Architecture", "Attention", "Mlp", "Norm", "Stack", "ValueLayout"):
+    for name in ("Architecture", "Attention", "Experts", "Mlp", "Norm", "Stack", "ValueLayout"):
         assert f'id="whyword.models.{name}"' in page, name
 
 
@@ -105,6 +105,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
     assert [line for line in page.splitlines() if line.startswith("## ")] == [
         "## whyword",
         "## whyword explain",
+        "## whyword neurons",
         "## whyword predict",
         "## whyword models",
         "## whyword doctor",

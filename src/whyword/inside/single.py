@@ -158,7 +158,7 @@ def neurons(
         for layout, each, mlp in zip(layouts, entries, explanation.ledger.mlp, strict=True)
     )
     reader = _Reader(model, trace, context, entries, blocks)
-    return Neurons(explanation, blocks, tuple(reader.name(*place) for place in _rank(blocks, top)))
+    return Neurons(explanation, blocks, tuple(reader.name_all(_rank(blocks, top))))
 
 
 def _close(layout: Layout, entries: NeuronEntries, mlp: float) -> NeuronBlock:
@@ -203,12 +203,23 @@ class _Reader:
     entries: Sequence[NeuronEntries]
     blocks: Sequence[NeuronBlock]
 
-    def name(self, block: int, place: int) -> Neuron:
-        """Say what is known of one neuron."""
+    def name_all(self, places: Sequence[tuple[int, int]]) -> list[Neuron]:
+        """Say what is known of some neurons, given by block and place; those of a block together."""
+        found: dict[tuple[int, int], Neuron] = {}
+        for block in {block for block, _ in places}:
+            own = [place for index, place in places if index == block]
+            values = torch.stack([self._value_of(block, place) for place in own])
+            for place, promoted in zip(own, push_forward(self.model, self.trace, block, values), strict=True):
+                found[block, place] = self._name(block, place, promoted)
+        return [found[each] for each in places]
+
+    def _value_of(self, block: int, place: int) -> Float[Tensor, " model"]:
+        group, inside = self.blocks[block].layout.group_of(place)
+        return self.entries[block].groups[group].values[inside]
+
+    def _name(self, block: int, place: int, promoted: Float[Tensor, " vocab"]) -> Neuron:
         own = self.blocks[block]
-        group, inside = own.layout.group_of(place)
-        values = self.entries[block].groups[group].values[inside : inside + 1]
-        (promoted,) = push_forward(self.model, self.trace, block, values)
+        group, _ = own.layout.group_of(place)
         return Neuron(
             name=own.layout.name(place),
             activation=float(own.activation[place]),
