@@ -572,31 +572,23 @@ function byIndex(panels, first, id) {
   return section("Neuron by neuron", "by-index", choice, drawn);
 }
 
-const PANEL = { width: 900, height: 220, edge: 24 };
-
+/** A panel: every neuron is a point, the strongest have their index beside them. */
 function scatter({ name, blocks }, block, panels) {
   const values = blocks[block];
   const largest = Math.max(...panels.flatMap((panel) => panel.blocks[block].map(Math.abs))) || 1;
-  const across = (index) => PANEL.edge + (index / Math.max(1, values.length - 1)) * (PANEL.width - 2 * PANEL.edge);
-  const up = (value) => PANEL.height / 2 - (value / largest) * (PANEL.height / 2 - PANEL.edge);
-  const points = values.map((value, index) =>
-    shape("circle", { cx: across(index).toFixed(1), cy: up(value).toFixed(1), r: "2", class: value < 0 ? "lowers" : "raises" }),
-  );
+  const at = (kind, index, ...children) => {
+    const put = element("span", { class: `${kind} ${values[index] < 0 ? "lowers" : "raises"}` }, ...children);
+    put.style.setProperty("--across", (index / Math.max(1, values.length - 1)).toFixed(4));
+    put.style.setProperty("--down", (0.5 - (0.42 * values[index]) / largest).toFixed(4));
+    return put;
+  };
   const ranked = [...values.keys()].sort((one, two) => Math.abs(values[two]) - Math.abs(values[one])).slice(0, 6);
-  const named = ranked
-    .filter((index) => Math.abs(values[index]) > 0.3 * largest)
-    .map((index) => shape("text", { x: across(index).toFixed(1), y: (up(values[index]) - 6).toFixed(1) }, String(index)));
-  const line = shape("line", { x1: "0", x2: String(PANEL.width), y1: String(up(0)), y2: String(up(0)) });
+  const named = ranked.filter((index) => Math.abs(values[index]) > 0.3 * largest);
   const label = `${name}: ${values.length} neurons of block ${block + 1}, up to ±${largest.toPrecision(2)}`;
-  const box = { viewBox: `0 0 ${PANEL.width} ${PANEL.height}`, role: "img", "aria-label": label };
-  return element("figure", {}, shape("svg", box, line, ...points, ...named), element("figcaption", {}, label));
-}
-
-function shape(name, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+  const points = values.map((_, index) => at("point", index));
+  const panel = element("div", { class: "panel", role: "img", "aria-label": label }, ...points);
+  panel.append(...named.map((index) => at("name", index, String(index))));
+  return element("figure", {}, panel, element("figcaption", {}, label));
 }
 
 // ---------------------------------------------------------------- columns
