@@ -31,8 +31,9 @@ $(INSTALLED): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable .
 	touch $(INSTALLED)
 
-$(INSTALLED_DEV): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS)
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plots,pandas,docs,dev]"
+$(INSTALLED_DEV): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS) tests/pipeline.txt
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plots,pandas,evidence,docs,dev]"
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement tests/pipeline.txt
 	touch $(INSTALLED) $(INSTALLED_DEV)
 
 lint: $(INSTALLED_DEV)

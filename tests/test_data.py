@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from whyword import InputError, Tokens
+from whyword.cli.application import application
 from whyword.data import (
     GROUPS,
     PUBLISHED,
@@ -266,6 +268,14 @@ def test_a_span_in_the_file_says_which_one(tmp_path: Path) -> None:
     assert [example.word for example in read_one("darn", tmp_path).examples] == [((20, 23),), ((4, 7),)]
 
 
+def test_a_word_that_looks_like_nothing(tmp_path: Path) -> None:
+    rows = ("of 13 results none", "appear", "appears", "none"), ("it saw", "is", "are", "NaN")
+    write_csv(tmp_path / "darn.csv", (*PAIR, "target"), *rows)
+    dataset = read_one("darn", tmp_path)
+    assert [texts(example) for example in dataset.examples] == [["none"]]
+    assert [skipped.reason for skipped in dataset.skipped] == ["no evidence (NA)"]
+
+
 def test_which_evidence_counts() -> None:
     whole = Example("ana", 0, "These men saw", "a", "b", ((6, 9),), ((0, 9),), {"target_phrase": "These men"})
     assert [choose_evidence(whole, kind) for kind in ("word", "phrase", "paper")] == [
@@ -389,3 +399,26 @@ def test_sentences_are_cut_where_they_were_published_cut(name: str, shared: Path
             assert cut_pair(row["sentence_good"], row["sentence_bad"]) == tuple(
                 row[column] for column in PAIR
             )
+
+
+def test_the_command_that_lists_them(tmp_path: Path) -> None:
+    write_csv(
+        tmp_path / "aga.csv", (*PAIR, "target"), ("Ann saw", "herself", "himself", "Ann"), ("", "", "", "")
+    )
+    (tmp_path / "sva.tsv").write_text("1\tthe key ***mask*** here\tis\tare\n")
+    done = CliRunner().invoke(application, ["datasets", "--data", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[:6] == [
+        "aga  anaphor_gender_agreement",
+        f"    1 example; 1 left out: no prefix; {tmp_path / 'aga.csv'}",
+        "    [Ann] saw … herself / himself",
+        "sva-1  subject–verb agreement, 1 attractor",
+        f"    1 example; no evidence columns; {tmp_path / 'sva.tsv'}",
+        "    the key … is / are",
+    ]
+    assert "can be used for sva-2: there are none." in done.stderr
+    assert len(lines) == 6 + 3 * 12
+    done = CliRunner().invoke(application, ["datasets", "ioi", "--data", "builtin", "--json"])
+    (document,) = json.loads(done.stdout)["datasets"]
+    assert (document["name"], document["examples"], document["evidence"]) == ("builtin-ioi", 200, True)

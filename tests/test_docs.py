@@ -109,6 +109,8 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword predict",
         "## whyword models",
         "## whyword doctor",
+        "## whyword datasets",
+        "## whyword evidence",
     ]
 
 
@@ -189,6 +191,22 @@ def test_types_that_the_general_description_fits(family: str) -> None:
     model = whyword.load(network)
     assert model.architecture is GENERAL
     assert whyword.explain(model, prompt_of(9), target=5).ledger.error <= 1e-9
+
+
+def test_the_page_of_datasets(capsys: pytest.CaptureFixture[str]) -> None:
+    from whyword.data import read_datasets
+
+    run_blocks("data.md")
+    printed, samples = blocks("data.md", "text")
+    assert capsys.readouterr().out == printed
+    shown = set()
+    for dataset in read_datasets(["builtin"]):
+        for example in dataset.examples[:2]:
+            ((start, end),) = example.word
+            prefix = f"{example.prefix[:start]}[{example.prefix[start:end]}]{example.prefix[end:]}"
+            name = dataset.name.removeprefix("builtin-")
+            shown.add(f"{name:<6} {prefix} … {example.target} / {example.foil}")
+    assert set(samples.splitlines()) <= shown
 
 
 def test_how_it_is_built_names_every_module() -> None:

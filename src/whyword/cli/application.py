@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .datasets import datasets
 from .doctor import doctor
+from .evidence import evidence
 from .explain import explain
 from .models import models
 from .neurons import neurons
@@ -22,7 +24,7 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, neurons, predict, models, doctor):
+for command in (explain, neurons, predict, models, doctor, datasets, evidence):
     application.command()(command)
 
 

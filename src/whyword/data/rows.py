@@ -11,13 +11,13 @@ __all__ = ["MASK", "cut_pair", "is_missing", "read_row"]
 
 MASK = "***mask***"
 """Stands for the verb in the files of SVA."""
-_MISSING = {"", "na", "nan", "none", "null"}
+_MISSING = {"", "NA", "NaN", "nan"}
 _LAST_WORD = re.compile(r"^(.*\S)\s+([^\s.,;!?]+)[.,;!?\"']*$", flags=re.DOTALL)
 
 
 def is_missing(value: str | None) -> bool:
     """Whether an evidence column says that nothing was found."""
-    return value is None or value.strip().lower() in _MISSING
+    return value is None or value.strip() in _MISSING
 
 
 def read_row(known: Published, row: int, columns: Mapping[str, str]) -> Example | Skipped:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import InputError
 from .names import Published
 
-__all__ = ["SUFFIXES", "Table", "find_file", "read_table", "render_table", "write_file"]
+__all__ = ["SUFFIXES", "Table", "find_file", "holds_file", "read_table", "render_table", "write_file"]
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 """The preferred one first: csv files are the ones with evidence columns."""
@@ -45,16 +45,7 @@ def find_file(known: Published, folder: Path) -> Path:
     """Find the file of a dataset in a folder, at any depth; or take the one file that was given instead."""
     if folder.is_file():
         return folder
-    if not folder.is_dir():
-        raise InputError(f"There is no folder {folder}.", "Name the folder that the files are in.")
-    names = [(stem, suffix) for stem in known.files for suffix in SUFFIXES]
-    ranks = {f"{stem}{suffix}": rank for rank, (stem, suffix) in enumerate(names)}
-    found = sorted(
-        (ranks[name.lower()], Path(place, name))
-        for place, _, files in os.walk(folder)
-        for name in files
-        if name.lower() in ranks
-    )
+    found = _candidates(known, folder)
     if not found:
         raise InputError(
             f"There is no file of {known.name} in {folder}.",
@@ -67,6 +58,24 @@ def find_file(known: Published, folder: Path) -> Path:
             "Name the folder that one of them is in.",
         )
     return best[0]
+
+
+def holds_file(known: Published, folder: Path) -> bool:
+    """Whether a folder has a file of a dataset."""
+    return folder.is_file() or bool(_candidates(known, folder))
+
+
+def _candidates(known: Published, folder: Path) -> list[tuple[int, Path]]:
+    """List the files with a name of a dataset, the preferred ones first."""
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder}.", "Name the folder that the files are in.")
+    names = [f"{stem}{suffix}" for stem in known.files for suffix in SUFFIXES]
+    return sorted(
+        (names.index(name.lower()), Path(place, name))
+        for place, _, files in os.walk(folder)
+        for name in files
+        if name.lower() in names
+    )
 
 
 def read_table(path: Path) -> Table:
