@@ -128,8 +128,11 @@ def test_the_python_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("block", [block for block in blocks("index.md", "text") if block.startswith("$")])
-def test_what_the_quickstart_shows_is_what_is_printed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "block",
+    [block for page in ("index.md", "inside.md") for block in blocks(page, "text") if block.startswith("$")],
+)
+def test_what_the_pages_show_is_what_is_printed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 
     from whyword.cli.application import application
@@ -143,12 +146,23 @@ def test_what_the_quickstart_shows_is_what_is_printed(block: str, monkeypatch: p
     printed = "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
     printed, shown = (re.sub(r"error \S+", "error", text.rstrip()) for text in (printed, shown))
     printed, shown = (
-        text.replace(" 0.00", "+0.00") for text in (printed, shown)
+        re.sub(" {4,5}·", " +0.00", text.replace(" 0.00", "+0.00")) for text in (printed, shown)
     )  # next to nothing either way
     assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", shown)
     assert [float(number) for number in _NUMBER.findall(printed)] == pytest.approx(
         [float(number) for number in _NUMBER.findall(shown)], abs=0.011
     )
+
+
+@pytest.mark.real
+def test_the_python_of_the_page_about_the_inside(capsys: pytest.CaptureFixture[str]) -> None:
+    fetch_folder()
+    run_blocks("inside.md")
+    neuron, mlp, account = capsys.readouterr().out.strip().splitlines()
+    assert neuron == "29.907 -3.46 (' were', 'were')"
+    for line in (mlp, account):
+        one, two = line.split(" = ")
+        assert float(one) == pytest.approx(float(two), abs=2e-3)
 
 
 def test_the_description_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:

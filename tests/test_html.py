@@ -680,7 +680,7 @@ def neurons_document() -> dict[str, Any]:
         **{key: value for key, value in KEYS.items() if key not in left_out},
         "schema": "whyword.neurons/1",
         "blocks": [{"update": [0.1, -0.2, 0.7]}, {"update": [0.0, 0.4, 0.1]}, {"update": [0.0, 0.0, 0.0]}],
-        "strongest": [
+        "named": [
             {"label": "1.2", "block": 0, "update": 0.7, **named},
             {"label": "1.1", "block": 0, "update": -0.2, **named},
         ],

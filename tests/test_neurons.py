@@ -112,18 +112,20 @@ def test_neurons_of_one_prediction(distinct: whyword.Model) -> None:
     assert max(block.error for block in found.blocks) <= 1e-6  # kept in float32
     torch.testing.assert_close(torch.tensor([block.mlp for block in found.blocks]), e.ledger.mlp.float())
     updates = torch.cat([block.update for block in found.blocks])
-    raising = [neuron.update for neuron in found.strongest if neuron.update > 0]
-    lowering = [neuron.update for neuron in found.strongest if neuron.update < 0]
+    raising = [neuron.update for neuron in found.named if neuron.update > 0]
+    lowering = [neuron.update for neuron in found.named if neuron.update < 0]
     assert raising == updates.topk(4).values.tolist()
     assert lowering == (-(-updates).topk(4).values).tolist()
-    for neuron in found.strongest:
+    for neuron in found.named:
         block = found.blocks[neuron.name.block]
         assert float(block.update[block.layout.place(neuron.name)]) == neuron.update
         assert read_name(neuron.name.label, [each.layout for each in found.blocks]) == neuron.name
         assert len(neuron.promotes) == len(neuron.suppresses) == 6
+    last = found.named[-1]
+    assert whyword.neurons(distinct, prompt_of(9), target=7, foil=3, names=[last.name.label]).named == (last,)
     document = found.to_dict()
     assert document["schema"] == "whyword.neurons/1"
-    assert [each["label"] for each in document["strongest"]] == [each.name.label for each in found.strongest]
+    assert [each["label"] for each in document["named"]] == [each.name.label for each in found.named]
     total = sum(sum(block["update"]) + block["bias"] for block in document["blocks"])
     assert total == pytest.approx(sum(document["ledger"]["mlp"]), abs=1e-3)
 

@@ -328,7 +328,9 @@ def test_heads_are_a_heat_map(document: dict[str, Any]) -> None:
     wide = [line.plain for line in render_matrix(sums, 80, numbers=True)]
     assert wide[0].split() == ["block", "1", "2", "3", "4", "head"]
     assert [line.split()[0] for line in wide[1:]] == ["3", "2", "1"]
-    assert [float(cell) for cell in wide[1].split()[1:]] == pytest.approx(sums[2], abs=0.006)
+    assert [float(cell.replace("·", "0")) for cell in wide[1].split()[1:]] == pytest.approx(
+        sums[2], abs=0.006
+    )
     narrow = [line.plain for line in render_matrix(sums, 20, numbers=True)]
     signs = [cell for line in narrow[1:] for cell in line.split()[1:]]
     flat = [value for row in sums[::-1] for value in row]
@@ -348,7 +350,7 @@ def test_pictures_of_heads_and_neurons(model: whyword.Model, tmp_path: Path) -> 
     assert "what every head adds" not in (tmp_path / "blocks.svg").read_text()
     found = whyword.neurons(model, "A report about", target="has", foil="have")
     found.save(tmp_path / "neurons.svg")
-    strongest = found.strongest[0].name
+    strongest = found.named[0].name
     picture = (tmp_path / "neurons.svg").read_text()
     assert f"neuron of block {strongest.block + 1}" in picture
     assert f">{strongest.neuron}<" in picture

@@ -52,7 +52,8 @@ def neurons(
         typer.Option("--out", metavar="RUN", help="Folder for sums and pictures; a run goes on from there."),
     ] = None,
     neuron: Annotated[
-        str | None, typer.Option("--neuron", help="Which examples this neuron (12.383) answers to.")
+        str | None,
+        typer.Option("--neuron", help="This neuron (12.383); with --data, the examples it answers to."),
     ] = None,
     ablate: Annotated[
         bool, typer.Option("--ablate", help="With --neuron: set it to its mean in held-out examples.")
@@ -87,6 +88,7 @@ def neurons(
             read_word(target, ids),
             None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
             top,
+            neuron,
         )
     else:
         asked = _Asked(_read_data(data or [], folder), split, limit, top)
@@ -117,7 +119,8 @@ def _require_sense(prompt: str | None, data: Any, words: Any, **options: Any) ->
         raise InputError(
             "--data was given with a target or foil.", "Every example has its own: leave them out."
         )
-    if data is None and (given := [name for name, value in options.items() if value]):
+    given = [name for name, value in options.items() if value and name != "neuron"]
+    if data is None and given:
         raise InputError(f"--{given[0]} was given without --data.", "Name a dataset, such as builtin-dna.")
     if options["ablate"] and options["neuron"] is None:
         raise InputError("--ablate was given without --neuron.", "Name the neuron: --neuron 12.383.")
@@ -125,11 +128,14 @@ def _require_sense(prompt: str | None, data: Any, words: Any, **options: Any) ->
         raise InputError("--neuron was given with --out or --heads.", "It needs neither: leave them out.")
 
 
-def _of_prompt(model: "Model", prompt: Any, target: Any, foil: Any, top: int) -> dict[str, Any]:
+def _of_prompt(
+    model: "Model", prompt: Any, target: Any, foil: Any, top: int, neuron: str | None
+) -> dict[str, Any]:
     from ..inside.single import neurons
 
     with show_progress(f"Looking into {model.name} …"):
-        return neurons(model, prompt, target=target, foil=foil, top=top).to_dict()
+        names = [] if neuron is None else neuron.split(",")
+        return neurons(model, prompt, target=target, foil=foil, top=top, names=names).to_dict()
 
 
 def _read_data(names: list[str], folder: str | None) -> "list[Dataset]":

@@ -20,7 +20,7 @@ from ..pipeline import Word, ask, explain_trace, last_places, require_model
 from ..prompt import Prompt, token_text
 from ..tokens import Tokens
 from ..trace import Trace, record
-from .names import Layout, NeuronName, lay_out_model
+from .names import Layout, NeuronName, lay_out_model, read_name
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -73,12 +73,12 @@ class Neurons(Shown):
     explanation: Explanation
     """The logit explanation of the same prediction: tokens, target, foils, ledger."""
     blocks: tuple[NeuronBlock, ...]
-    strongest: tuple[Neuron, ...]
-    """Those that raise most, from the strongest; then those that lower most."""
+    named: tuple[Neuron, ...]
+    """Those that raise most, from the strongest, then those that lower most; or those that were asked for."""
 
     def __repr__(self) -> str:
         count = sum(block.layout.neurons for block in self.blocks)
-        first = f", strongest {self.strongest[0].name.label}" if self.strongest else ""
+        first = f", strongest {self.named[0].name.label}" if self.named else ""
         return f"<Neurons: {count:,} in {len(self.blocks)} blocks of {self.explanation.model}{first}>"
 
     @property
@@ -115,7 +115,7 @@ class Neurons(Shown):
             "schema": NEURONS_SCHEMA,
             **known,
             "blocks": [_describe(block) for block in self.blocks],
-            "strongest": [
+            "named": [
                 {
                     "label": neuron.name.label,
                     "block": neuron.name.block,
@@ -127,7 +127,7 @@ class Neurons(Shown):
                     "promotes": list(neuron.promotes),
                     "suppresses": list(neuron.suppresses),
                 }
-                for neuron in self.strongest
+                for neuron in self.named
             ],
             "notes": dict(NEURON_NOTES),
         }
@@ -140,25 +140,27 @@ def neurons(
     target: Word | None = None,
     foil: Word | Sequence[Word] | None = None,
     top: int = 10,
+    names: Sequence[str] = (),
 ) -> Neurons:
     """Give what every MLP neuron adds to the next token's logit, or to its difference to the foil's.
 
     `target`, `foil`: see `explain`. `top`: of how many neurons that raise it most, and of how many that lower
-    it most, the tokens that they promote are named.
+    it most, the tokens that they promote are named. `names`: these neurons instead ("12.383").
     """
-    context, question = ask(require_model(model), prompt, target, foil)
+    layouts = lay_out_model(require_model(model))
+    asked = [(name.block, layouts[name.block].place(name)) for name in (read_name(n, layouts) for n in names)]
+    context, question = ask(model, prompt, target, foil)
     plan = replace(make_plan(model, Request(1, len(context)), 0, None), neurons=True)
     trace = record(model, [context.ids], last_places([context]), plan)
     targets = [choose(question, trace.logits[0])]
     (explanation,) = explain_trace(model, [context], trace, targets, "logit", [len(question.forced)])
-    layouts = lay_out_model(model)
     entries = list(settle_neurons(model, trace, targets))[::-1]
     blocks = tuple(
         _close(layout, each, float(mlp))
         for layout, each, mlp in zip(layouts, entries, explanation.ledger.mlp, strict=True)
     )
     reader = _Reader(model, trace, context, entries, blocks)
-    return Neurons(explanation, blocks, tuple(reader.name_all(_rank(blocks, top))))
+    return Neurons(explanation, blocks, tuple(reader.name_all(asked or _rank(blocks, top))))
 
 
 def _close(layout: Layout, entries: NeuronEntries, mlp: float) -> NeuronBlock:

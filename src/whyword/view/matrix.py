@@ -50,7 +50,8 @@ def render_matrix(matrix: Matrix, width: int, *, numbers: bool) -> list[Text]:
 
 def _cell(value: float, largest: float, wide: bool, numbers: bool) -> str:
     if wide:
-        return signed(value).strip()
+        shown = signed(value).strip()
+        return "·" if shown == "0.00" else shown
     if not numbers:
         return ""
     return "·" if abs(value) < _FAINT * largest else "+" if value > 0 else "−"

@@ -33,9 +33,9 @@ _SHOWN = 4
 
 def print_neurons(document: Document, console: Console, top: int | None = None) -> None:
     """Print the neurons of one prediction; `top`: only so many that raise, and so many that lower."""
-    raising = [each for each in document["strongest"] if each["update"] > 0][:top]
-    lowering = [each for each in document["strongest"] if each["update"] < 0][:top]
-    shown = {**document, "strongest": [*raising, *lowering]}
+    raising = [each for each in document["named"] if each["update"] >= 0][:top]
+    lowering = [each for each in document["named"] if each["update"] < 0][:top]
+    shown = {**document, "named": [*raising, *lowering]}
     console.print(Group(*_render_neurons(shown, console)))
 
 
@@ -47,7 +47,7 @@ def _render_neurons(document: Document, console: Console) -> Iterator[Renderable
     yield Text(f"{document['model']}, {count:,} MLP neurons at “{last}”", style="dim")
     yield Text("")
     colour = console.color_system is not None
-    strongest = document["strongest"]
+    strongest = document["named"]
     largest = max((abs(each["update"]) for each in strongest), default=1.0)
     table = Table(box=None, pad_edge=False, expand=False)
     names = max((len(each["label"]) for each in strongest), default=6)
@@ -129,7 +129,7 @@ def _render_survey(document: Document, console: Console) -> Iterator[RenderableT
             yield Text("")
     named = [group["name"] for group in groups if group["name"] != "other"]
     order = "ranked by how much groups differ" if len(named) > 1 else "ranked by strength"
-    yield Text(f"{order} · exact: sums of every example · direct effects only", style="dim")
+    yield Text(f"{order} · exact: sums · direct effects only", style="dim")
     yield Text("")
 
 

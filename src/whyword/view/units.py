@@ -35,7 +35,7 @@ def render_heads(document: Document, form: str) -> bytes:
         for each, (name, matrix) in zip(axes, panels, strict=True):
             _draw_heads(each, matrix, largest, numbered)
             each.set_title(name if len(panels) > 1 else "", fontsize=8)
-        axes[0].set_ylabel("block")
+        axes[0].set_ylabel("block", fontsize=8)
         figure.suptitle(_title(document, "what every head adds"), fontsize=9, x=0.01, ha="left")
         return write_figure(figure, form)
 
@@ -61,7 +61,7 @@ def _draw_heads(axes: "Axes", matrix: Sequence[Sequence[float]], largest: float,
 
 def strongest_block(document: Document) -> int:
     """Find the block (from 0) of the first neuron of a ranking."""
-    ranked = document["ranked" if document["schema"] == SURVEY_SCHEMA else "strongest"]
+    ranked = document["ranked" if document["schema"] == SURVEY_SCHEMA else "named"]
     return int(ranked[0]["block"]) if ranked else 0
 
 
@@ -141,5 +141,5 @@ def _name(document: Document, block: int, place: int) -> str:
 def _title(document: Document, what: str) -> str:
     if document["schema"] == SURVEY_SCHEMA:
         data = ", ".join(name for name, _ in document["data"])
-        return f"{document['model']}: {what}, mean over {document['examples']:,} examples of {data}"
+        return f"{document['model']}: {what}\nmean over {document['examples']:,} examples of {data}"
     return f"{headline(document)}\n{prediction(document)}\n{document['model']}: {what}"

@@ -496,8 +496,8 @@ function fullAccount({ tokens, account }) {
 
 /** The neurons of one prediction: the strongest, and all of a block by their index. */
 function renderNeurons(found, id) {
-  const scale = makeScale(found.strongest.map((each) => each.update));
-  const rows = found.strongest.map((each) =>
+  const scale = makeScale(found.named.map((each) => each.update));
+  const rows = found.named.map((each) =>
     element(
       "tr",
       {},
@@ -520,8 +520,8 @@ function renderNeurons(found, id) {
       element("p", { class: "subtitle" }, element("bdi", { class: "model" }, found.model), ` · ${count} MLP neurons`),
     ),
     element("div", { class: "overview" }, prediction(found), ledger(found)),
-    section("The strongest neurons", "neurons", scroller(table)),
-    byIndex(panels, found.strongest[0]?.block ?? 0, id),
+    section("Neurons", "neurons", scroller(table)),
+    byIndex(panels, found.named[0]?.block ?? 0, id),
     notes(found),
   ];
 }
