@@ -78,14 +78,13 @@ class _Recorder:
         self.calls: dict[nn.Module | None, AttentionCall] = {}
         self.values: dict[nn.Module, Tensor] = {}
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
-        self.thread = threading.get_ident()
 
     def see_attention(self, call: AttentionCall) -> None:
         self.calls[call.module] = call
 
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
-        own = self._own
+        own = _in_this_thread
         for index, block in enumerate(self.model.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
             for order, sublayer in enumerate(self.stack.sublayers):
@@ -135,14 +134,6 @@ class _Recorder:
         while kept := self.store.by_block(f"contributions {len(chunks)}"):
             chunks.append(kept)
         return tuple(map(Contributions, zip(*chunks, strict=True)))
-
-    def _own(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Let a hook see this run only: another thread may be using the same network."""
-
-        def see(*seen: Any) -> Any:
-            return hook(*seen) if threading.get_ident() == self.thread else None
-
-        return see
 
     def _enter(self, index: int) -> Callable[..., None]:
         def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -252,9 +243,8 @@ class _Recorder:
 def capture_calls(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]]]]:
     """Gather what a module is called with."""
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    handle = module.register_forward_pre_hook(
-        lambda _module, args, kwargs: calls.append((args, kwargs)), with_kwargs=True
-    )
+    hook = _in_this_thread(lambda _module, args, kwargs: calls.append((args, kwargs)))
+    handle = module.register_forward_pre_hook(hook, with_kwargs=True)
     try:
         yield calls
     finally:
@@ -266,27 +256,33 @@ def replace_outputs(replacements: Mapping[nn.Module, Callable[[Tensor], Tensor]]
     """Let modules give something else than what they computed."""
     with ExitStack() as stack:
         for module, replacement in replacements.items():
-            hook = partial(_replace_output, replacement)
+            hook = _in_this_thread(partial(_replace_output, replacement))
             stack.callback(module.register_forward_hook(hook).remove)
         yield
-
-
-@contextmanager
-def replace_inputs(module: nn.Module, replacement: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Let a module read something else than what it is given, in this thread."""
-    thread = threading.get_ident()
-
-    def replace(_module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (replacement(args[0]), *args[1:]) if threading.get_ident() == thread else args
-
-    handle = module.register_forward_pre_hook(replace)
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 def _replace_output(
     replacement: Callable[[Tensor], Tensor], _module: nn.Module, _args: Any, output: Tensor
 ) -> Tensor:
     return replacement(output)
+
+
+@contextmanager
+def replace_inputs(module: nn.Module, replacement: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Let a module read something else than what it is given."""
+    hook = _in_this_thread(lambda _module, args: (replacement(args[0]), *args[1:]))
+    handle = module.register_forward_pre_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a hook see this thread's run only: another one may be using the same network."""
+    thread = threading.get_ident()
+
+    def see(*seen: Any) -> Any:
+        return hook(*seen) if threading.get_ident() == thread else None
+
+    return see

@@ -13,7 +13,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from ..document import CONTINUATION_SCHEMA, SCHEMA, Document, is_continuation
+from ..document import CONTINUATION_SCHEMA, NEURONS_SCHEMA, SCHEMA, Document, is_continuation
 from .wording import headline
 
 __all__ = ["render_html", "render_notebook"]
@@ -69,7 +69,11 @@ def _title(documents: Sequence[Document]) -> str:
 
 
 def _question(document: Document) -> str:
-    return headline(document) if document["schema"] in (SCHEMA, CONTINUATION_SCHEMA) else _ANY_TITLE
+    return (
+        headline(document)
+        if document["schema"] in (SCHEMA, CONTINUATION_SCHEMA, NEURONS_SCHEMA)
+        else _ANY_TITLE
+    )
 
 
 def _embed(documents: Sequence[Document]) -> str:
