@@ -106,9 +106,11 @@ def test_a_wrong_neuron_is_noticed(gpt2: whyword.Model) -> None:
         settle_blocks(gpt2, trace)
 
 
-def test_neurons_of_one_prediction(distinct: whyword.Model) -> None:
-    found = whyword.neurons(distinct, prompt_of(9), target=7, foil=3, top=4)
-    e = whyword.explain(distinct, prompt_of(9), target=7, foil=3, method="logit")
+@pytest.mark.parametrize("family", ["gpt2", "gpt-oss", "opt-post-norm-projected"])
+def test_neurons_of_one_prediction(family: str) -> None:
+    model = open_model(build(family, torch.float64))
+    found = whyword.neurons(model, prompt_of(9), target=7, foil=3, top=4)
+    e = whyword.explain(model, prompt_of(9), target=7, foil=3, method="logit")
     assert max(block.error for block in found.blocks) <= 1e-6  # kept in float32
     torch.testing.assert_close(torch.tensor([block.mlp for block in found.blocks]), e.ledger.mlp.float())
     updates = torch.cat([block.update for block in found.blocks])
@@ -122,7 +124,7 @@ def test_neurons_of_one_prediction(distinct: whyword.Model) -> None:
         assert read_name(neuron.name.label, [each.layout for each in found.blocks]) == neuron.name
         assert len(neuron.promotes) == len(neuron.suppresses) == 6
     last = found.named[-1]
-    assert whyword.neurons(distinct, prompt_of(9), target=7, foil=3, names=[last.name.label]).named == (last,)
+    assert whyword.neurons(model, prompt_of(9), target=7, foil=3, names=[last.name.label]).named == (last,)
     document = found.to_dict()
     assert document["schema"] == "whyword.neurons/1"
     assert [each["label"] for each in document["named"]] == [each.name.label for each in found.named]

@@ -94,11 +94,8 @@ def _render_survey(document: Document, console: Console) -> Iterator[RenderableT
     what = document["part"]
     yield Text(f"Which {what} decide? {data}", style="bold")
     groups = document["groups"]
-    counts = " · ".join(
-        f"{group['name']}: {group['examples']:,} examples, difference {group['logit']:+.2f}"
-        for group in groups
-    )
-    yield Text(counts)
+    for group in groups:
+        yield Text(f"{group['name']}: {group['examples']:,} examples, difference {group['logit']:+.2f}")
     yield Text(f"{document['model']}, mean update of every {what[:-1]} at the last token", style="dim")
     if document["skipped"]:
         yield Text(f"{sum(document['skipped'].values()):,} examples left out", style="dim")
