@@ -300,6 +300,7 @@ def test_neurons_over_a_dataset(folder: str, tmp_path: Path) -> None:
     assert (tmp_path / "heads.csv").read_text().startswith("block,head,all\n")
     answers, _ = run(*asked, "--neuron", "2.7", "--top", "1")
     assert answers.splitlines()[0] == "Which inputs does neuron 2.7 answer to?"
+    assert refused(*asked, "--neuron", "2.7", "-o", str(tmp_path / "a.html"))[1] == "Known endings: .json."
     ablated, _ = run(*asked, "--neuron", "2.7", "--ablate", "--json")
     assert json.loads(ablated)["schema"] == "whyword.ablation/1"
 

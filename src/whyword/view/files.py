@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ..document import NEURONS_SCHEMA, SURVEY_SCHEMA, Document
+from ..document import ABLATION_SCHEMA, ANSWERS_SCHEMA, NEURONS_SCHEMA, SURVEY_SCHEMA, Document
 from ..errors import InputError
 from .html import render_html
 from .latex import render_latex
@@ -43,6 +43,8 @@ def _renderers(document: Document, by: str) -> Mapping[str, Callable[[Document],
         return {**_NEURONS, **_HEADS}
     if document["schema"] in (NEURONS_SCHEMA, SURVEY_SCHEMA):
         return _NEURONS
+    if document["schema"] in (ANSWERS_SCHEMA, ABLATION_SCHEMA):
+        return {".json": FORMATS[".json"]}
     return {**FORMATS, **_HEADS} if by == "head" else FORMATS
 
 
@@ -66,9 +68,6 @@ def save_documents(documents: Sequence[Document], path: str | Path, by: str = "b
     `by`: what a picture shows; by head, the heat map of blocks × heads.
     """
     path = require_format(path)
-    if path.suffix.lower() == ".html":
-        write_whole(path, render_html(documents))
-        return [path]
     ending = path.suffix.lower()
     for document in documents:
         if ending not in _renderers(document, by):
@@ -76,6 +75,9 @@ def save_documents(documents: Sequence[Document], path: str | Path, by: str = "b
                 f"{path.name!r}: there is no {ending} of this.",
                 f"Known endings: {', '.join(_renderers(document, by))}.",
             )
+    if ending == ".html":
+        write_whole(path, render_html(documents))
+        return [path]
     paths = [path, *(path.with_stem(f"{path.stem}-{count}") for count in range(2, len(documents) + 1))]
     for document, each in zip(documents, paths, strict=False):
         write_whole(each, _renderers(document, by)[ending](document))
