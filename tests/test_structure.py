@@ -33,9 +33,11 @@ ORDER = (
     "choice",
     "explanation",
     "comparison",
+    "accounting",
     "saved",
     "pipeline",
     "batch",
+    "inside",
     "loading",
     "doctor",
     "evaluation",
@@ -83,7 +85,7 @@ def test_a_model_type_is_named_in_the_catalogue_only() -> None:
 
 def test_hooks_are_in_one_place() -> None:
     with_hooks = {path.name for path in modules() if "register_forward" in path.read_text()}
-    assert with_hooks == {"recorder.py"}
+    assert with_hooks == {"hooks.py", "recorder.py"}
 
 
 def test_house_rules() -> None:
@@ -96,6 +98,7 @@ def test_house_rules() -> None:
 
 def test_the_public_names() -> None:
     assert whyword.__all__ == [
+        "Account",
         "Comparison",
         "Continuation",
         "Explanation",
@@ -103,9 +106,11 @@ def test_the_public_names() -> None:
         "Ledger",
         "Model",
         "ModelError",
+        "Neurons",
         "ProofError",
         "Tokens",
         "WhywordError",
+        "account",
         "compare",
         "compare_batch",
         "evaluate",
@@ -114,6 +119,7 @@ def test_the_public_names() -> None:
         "explain_continuation",
         "load",
         "mixing",
+        "neurons",
         "predict",
         "read",
         "show_progress",

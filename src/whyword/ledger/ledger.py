@@ -22,7 +22,7 @@ from ..trace import Trace
 from .direction import Target, read_logits, unembedding_bias, unembedding_direction
 from .parts import AttentionPart, prove_attention, replay
 
-__all__ = ["Ledger", "settle"]
+__all__ = ["Ledger", "enter_stack", "settle"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledge
     """Settle the ledger of every position of a trace, one target each, and prove it."""
     parts = replay(model, trace.decoder)
     sums: list[tuple[Tensor, Tensor]] = []
-    direction, norm_bias = _enter_stack(model, trace, unembedding_direction(model, targets))
+    direction, norm_bias = enter_stack(model, trace, unembedding_direction(model, targets))
     by_head: list[Tensor] = []
     attention_bias: list[Tensor] = []
     mlp: list[Tensor] = []
@@ -84,7 +84,7 @@ def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledge
     return _close(model, entries, list(trace.places))
 
 
-def _enter_stack(
+def enter_stack(
     model: Model, trace: Trace, direction: Float[Tensor, "position unembedded"]
 ) -> tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]:
     """Pull directions back from the unembedding to the stream after the last block.

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import ModelError
 from .additions import find_added
-from .architecture import Architecture, Attention, Mlp, Norm, Stack, ValueLayout
+from .architecture import Architecture, Attention, Experts, Mlp, Norm, Stack, ValueLayout
 
 __all__ = ["CATALOGUE", "GENERAL", "catalogued", "describe", "find_entries", "refuse"]
 
@@ -30,6 +30,11 @@ _LLAMA = Architecture(name="llama", decoder=Stack(sublayers=(_ATTENTION, _MLP), 
 _MIXTRAL = Architecture(
     name="mixtral",
     decoder=replace(_LLAMA.decoder, sublayers=(_ATTENTION, Mlp(output="mlp|block_sparse_moe"))),
+)
+
+_FUSED_EXPERTS = replace(_MLP, experts=Experts(transposed=True))
+_GPT_OSS = Architecture(
+    name="gpt-oss", decoder=replace(_LLAMA.decoder, sublayers=(_ATTENTION, _FUSED_EXPERTS))
 )
 
 _GRANITE = Architecture(
@@ -218,7 +223,7 @@ CATALOGUE: Mapping[str, tuple[Architecture, ...]] = {
     "gpt2": (_GPT2,),
     "gpt_neo": (_GPT_NEO,),
     "gpt_neox": (_GPT_NEOX,),
-    "gpt_oss": (_LLAMA,),
+    "gpt_oss": (_GPT_OSS,),
     "gptj": (_GPT_J,),
     "granite": (_GRANITE,),
     "llama": (_LLAMA,),

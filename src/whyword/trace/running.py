@@ -12,7 +12,7 @@ from ..models.model import Model
 from .attention import RUNNING
 from .readout import Inputs
 
-__all__ = ["generate", "pad", "run", "run_inputs"]
+__all__ = ["evaluating", "generate", "pad", "run", "run_inputs"]
 
 
 @torch.no_grad()
@@ -33,7 +33,7 @@ def pad(model: Model, prompts: Sequence[Sequence[int]]) -> Int[Tensor, "example 
 
 def run_inputs(model: Model, inputs: Inputs) -> Float[Tensor, "example row vocab"]:
     """Run the network on any inputs and give its logits."""
-    with _evaluating(model):
+    with evaluating(model):
         output = model.network(
             input_ids=inputs.ids,
             attention_mask=inputs.mask,
@@ -47,7 +47,7 @@ def run_inputs(model: Model, inputs: Inputs) -> Float[Tensor, "example row vocab
 def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
     """Let the network go on greedily, whatever its own settings for generation are."""
     prompt = torch.tensor([list(ids)], device=model.device)
-    with _evaluating(model):
+    with evaluating(model):
         generated = model.network.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
@@ -62,7 +62,7 @@ def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
 
 
 @contextmanager
-def _evaluating(model: Model) -> Iterator[None]:
+def evaluating(model: Model) -> Iterator[None]:
     """Switch dropout off, and every module back to what it was afterwards."""
     with RUNNING:
         training = [module for module in model.modules if module.training]

@@ -14,8 +14,10 @@ from rich.style import Style
 from rich.text import Text
 
 from ..document import Document, is_continuation
-from .colour import blend, is_dark, seismic
+from .account import render_account
 from .grid import Grid, Row, lay_out
+from .ground import paint_ground
+from .matrix import render_matrix, sum_heads
 from .wording import after, caution, explain_scores, forced_text, headline, label, prediction, proof, signed
 
 __all__ = ["print_document", "render_terminal"]
@@ -31,6 +33,8 @@ def print_document(document: Document, console: Console, by: str = "block", top:
     """Print a document as wide as a console is, with colour where it has any."""
     numbers = console.color_system is None
     console.print(render_terminal(document, console.width, by=by, top=top, numbers=numbers))
+    if "account" in document:
+        console.print(Group(*render_account(document, colour=not numbers, top=top)))
 
 
 def render_terminal(
@@ -39,6 +43,8 @@ def render_terminal(
     """Render a document for a terminal of some width; `numbers` in the cells instead of tokens."""
     grid = lay_out(document, by, top)
     parts = [*_head(document, by, grid), *(_table(grid, width, numbers) if grid.rows else _list(grid, width))]
+    if by == "head" and not is_continuation(document):
+        parts += [Text(""), *render_matrix(sum_heads(document), width, numbers=numbers)]
     return Group(*parts, *_foot(document, by), Text(""))
 
 
@@ -108,7 +114,7 @@ class _Frame:
             for index in self.columns
         ]
         largest = self.grid.scale_of(row)
-        styles = [_style(row.values[index], largest) for index in self.columns]
+        styles = [paint_ground(row.values[index], largest) for index in self.columns]
         return self.line(row.label, cells, styles, row.end)
 
     def line(
@@ -147,7 +153,7 @@ def _running_text(grid: Grid) -> Text:
     """Give the whole prompt as text, on the colours of the sum, or of the first row."""
     text, row = Text(), grid.rows[0] if grid.sum is None else grid.sum
     for column, value in zip(grid.columns, row.values, strict=True):
-        text.append(column, style=_style(value, row.largest) or "")
+        text.append(column, style=paint_ground(value, row.largest) or "")
         text.append(" ")
     return text
 
@@ -167,17 +173,6 @@ def _list(grid: Grid, width: int) -> Iterator[Text]:
     if total.label == "sum":
         yield Text("")
         yield Text(_cut("sum", names) + "  " + f"{total.total:+.2f}".rjust(_NUMBER + 1), style="bold")
-
-
-def _style(value: float | None, largest: float) -> Style | None:
-    """Give the ground of a number; none where it is next to nothing, so that it suits dark and light."""
-    share = (value or 0.0) / (largest or 1.0)
-    if abs(share) < 0.02:
-        return None
-    ground = blend(seismic(0.0), seismic(0.5 if share > 0 else -0.5), 0.15 + 0.85 * abs(share))
-    red, green, blue = (round(255 * channel) for channel in ground)
-    ink = "#ffffff" if is_dark(ground) else "#000000"
-    return Style(color=ink, bgcolor=f"#{red:02x}{green:02x}{blue:02x}")
 
 
 def _size(column: str) -> int:
