@@ -2,9 +2,9 @@
 
     python benchmarks/evaluation.py --data FOLDER [--rows 200] [--rounds 1] [--output evaluation.json]
 
-The first rows of each BLiMP paradigm and of IOI: whole evaluations (`whyword evaluate`, tables included) by all
-methods of the paper's table, and by logit with alti-logit, beside plain forward passes over the same prefixes in
-batches of like length (no cache, logits at the last position).
+The first rows of each BLiMP paradigm and of IOI: whole evaluations (`whyword evaluate`, tables included) by
+all methods of the paper's table, and by logit with alti-logit, beside plain forward passes over the same
+prefixes in batches of like length (no cache, logits at the last position).
 """
 
 import tempfile
