@@ -1,5 +1,6 @@
 """The command: what it prints where, its exit codes, its two-line errors."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -121,8 +122,8 @@ def test_a_forced_or_forbidden_bos(folder: str) -> None:
 def test_by_and_top(folder: str, by: str) -> None:
     shown, _ = run("explain", PROMPT, "-m", folder, "--by", by, "--top", "2")
     rows = [line for line in shown.split("\n\n")[1].splitlines() if line.strip()]
-    header = by in ("block", "head")
-    assert len(rows) == 2 + header, shown
+    expected = {"block": 3, "head": 5, "token": 2, "word": 2}  # two heads that raise, two that lower
+    assert len(rows) == expected[by], shown
 
 
 def test_several_models_one_below_the_other(folder: str) -> None:
@@ -292,3 +293,70 @@ def test_what_cannot_be_compared(folder: str) -> None:
     assert (wrong, remedy) == ("'x' is not a token id.", "With --ids, give ids with spaces between them.")
     _, said = run("compare", PROMPT, "-m", folder, "--method", "shap", code=2)
     assert "'shap' is not one of" in said
+
+
+def test_neurons_of_a_prompt(folder: str, tmp_path: Path) -> None:
+    asked = ["neurons", PROMPT, "-t", "has", "-f", "have", "-m", folder, "--top", "3"]
+    shown, _ = run(*asked)
+    lines = shown.splitlines()
+    assert lines[0] == "Why “has” and not “have”?"
+    assert "144 MLP neurons at" in lines[2]
+    assert len([line for line in lines if line.strip()[:2] in ("1.", "2.", "3.")]) == 6
+    assert "= MLPs in the ledger, error" in shown
+    printed, said = run(*asked, "--json", "-o", str(tmp_path / "n.html"), "-o", str(tmp_path / "n.csv"))
+    document = json.loads(printed)
+    assert document["schema"] == "whyword.neurons/1"
+    assert said.count("Saved") == 2
+    rows = (tmp_path / "n.csv").read_text().splitlines()
+    assert rows[0] == "block,expert,neuron,gate,activation,update"
+    assert len(rows) == 1 + 144
+    assert refused(*asked, "-o", str(tmp_path / "n.tex"))[0] == "'n.tex': there is no .tex of this."
+
+
+def test_neurons_over_a_dataset(folder: str, tmp_path: Path) -> None:
+    asked = ["neurons", "--data", "builtin-ana", "-m", folder, "--limit", "6"]
+    out = tmp_path / "run"
+    shown, said = run(*asked, "--out", str(out), "--split", "number")
+    assert shown.splitlines()[0] == "Which neurons decide? builtin-ana"
+    assert "ranked by how much groups differ" in shown
+    assert f"Saved {out}" in said.replace("\n", "")
+    written = {path.name for path in out.iterdir()}
+    assert {"neurons.safetensors", "neurons.json", "neurons.csv"} <= written
+    if importlib.util.find_spec("matplotlib") is not None:
+        assert {"neurons.png", "block-01.png", "block-03.png"} <= written
+    again, _ = run(*asked, "--out", str(out), "--split", "number")
+    assert again == shown
+    heads, _ = run(*asked, "--heads", "--top", "2", "-o", str(tmp_path / "heads.csv"))
+    assert "block     1     2     3     4  head" in heads
+    assert (tmp_path / "heads.csv").read_text().startswith("block,head,all\n")
+    answers, _ = run(*asked, "--neuron", "2.7", "--top", "1")
+    assert answers.splitlines()[0] == "Which inputs does neuron 2.7 answer to?"
+    assert refused(*asked, "--neuron", "2.7", "-o", str(tmp_path / "a.html"))[1] == "Known endings: .json."
+    ablated, _ = run(*asked, "--neuron", "2.7", "--ablate", "--json")
+    assert json.loads(ablated)["schema"] == "whyword.ablation/1"
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ([], "There is no prompt."),
+        (["A", "--data", "ioi"], "A prompt and --data were given."),
+        (["--data", "ioi", "-t", "has"], "--data was given with a target or foil."),
+        (["A", "--heads"], "--heads was given without --data."),
+        (["A", "--out", "run"], "--out was given without --data."),
+        (["--data", "builtin-ioi", "--ablate"], "--ablate was given without --neuron."),
+        (["--data", "ioi", "--neuron", "1.2", "--heads"], "--neuron was given with --out or --heads."),
+    ],
+)
+def test_what_neurons_refuses(options: list[str], wrong: str) -> None:
+    assert refused("neurons", *options)[0] == wrong
+
+
+def test_the_full_account(folder: str) -> None:
+    asked = ["explain", PROMPT, "-t", "has", "-f", "have", "-m", folder, "--account"]
+    shown, _ = run(*asked, "--by", "word")
+    assert "The full account: every logit but biases on a token" in shown
+    document = json.loads(run(*asked, "--json")[0])
+    account = document["account"]
+    assert sum(account["scores"]) + account["biases"] == pytest.approx(document["ledger"]["logit"], abs=1e-4)
+    assert refused(*asked, "--method", "logit")[0] == "--account was given with --continue or --method logit."

@@ -79,7 +79,7 @@ def test_the_site_documents_every_public_name(site: Path) -> None:
     page = (site / "api.html").read_text()
     for name in whyword.__all__:
         assert f'id="whyword.{name}"' in page, name
-    for name in ("Architecture", "Attention", "Mlp", "Norm", "Stack", "ValueLayout"):
+    for name in ("Architecture", "Attention", "Experts", "Mlp", "Norm", "Stack", "ValueLayout"):
         assert f'id="whyword.models.{name}"' in page, name
 
 
@@ -106,6 +106,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword",
         "## whyword explain",
         "## whyword compare",
+        "## whyword neurons",
         "## whyword predict",
         "## whyword translate",
         "## whyword models",
@@ -142,12 +143,12 @@ def test_the_python_of_the_methods_runs(capsys: pytest.CaptureFixture[str]) -> N
     assert names["c"]["erasure"].scores[0].item() == pytest.approx(lost[0] - lost[1], rel=1e-3)
 
 
-SHOWN = [*blocks("index.md", "text"), *blocks("methods.md", "text")]
+SHOWN = [block for page in ("index.md", "methods.md", "inside.md") for block in blocks(page, "text")]
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("block", [block for block in SHOWN if block.startswith("$")])
-def test_what_the_quickstart_shows_is_what_is_printed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_pages_show_is_what_is_printed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch_folder()
     compare_with_the_command(block, monkeypatch)
 
@@ -166,12 +167,23 @@ def compare_with_the_command(block: str, monkeypatch: pytest.MonkeyPatch) -> Non
     printed = "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
     printed, shown = (re.sub(r"error \S+", "error", text.rstrip()) for text in (printed, shown))
     printed, shown = (
-        text.replace(" 0.00", "+0.00") for text in (printed, shown)
+        re.sub(" {4,5}·", " +0.00", text.replace(" 0.00", "+0.00")) for text in (printed, shown)
     )  # next to nothing either way
     assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", shown)
     assert [float(number) for number in _NUMBER.findall(printed)] == pytest.approx(
         [float(number) for number in _NUMBER.findall(shown)], abs=0.011
     )
+
+
+@pytest.mark.real
+def test_the_python_of_the_page_about_the_inside(capsys: pytest.CaptureFixture[str]) -> None:
+    fetch_folder()
+    run_blocks("inside.md")
+    neuron, mlp, account = capsys.readouterr().out.strip().splitlines()
+    assert neuron == "29.907 -3.46 (' were', 'were')"
+    for line in (mlp, account):
+        one, two = line.split(" = ")
+        assert float(one) == pytest.approx(float(two), abs=2e-3)
 
 
 def test_the_description_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:

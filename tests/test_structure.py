@@ -37,10 +37,12 @@ ORDER = (
     "explanation",
     "translation",
     "comparison",
+    "accounting",
     "saved",
     "pipeline",
     "batch",
     "translate",
+    "inside",
     "loading",
     "doctor",
     "evaluation",
@@ -88,7 +90,7 @@ def test_a_model_type_is_named_in_the_catalogue_only() -> None:
 
 def test_hooks_are_in_one_place() -> None:
     with_hooks = {path.name for path in modules() if "register_forward" in path.read_text()}
-    assert with_hooks == {"recorder.py"}
+    assert with_hooks == {"hooks.py", "recorder.py"}
 
 
 def test_house_rules() -> None:
@@ -101,6 +103,7 @@ def test_house_rules() -> None:
 
 def test_the_public_names() -> None:
     assert whyword.__all__ == [
+        "Account",
         "Comparison",
         "Continuation",
         "Explanation",
@@ -108,10 +111,12 @@ def test_the_public_names() -> None:
         "Ledger",
         "Model",
         "ModelError",
+        "Neurons",
         "ProofError",
         "Tokens",
         "Translation",
         "WhywordError",
+        "account",
         "compare",
         "compare_batch",
         "evaluate",
@@ -121,6 +126,7 @@ def test_the_public_names() -> None:
         "explain_translation",
         "load",
         "mixing",
+        "neurons",
         "predict",
         "read",
         "show_progress",

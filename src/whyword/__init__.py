@@ -9,10 +9,12 @@ from .errors import InputError, ModelError, ProofError, WhywordError
 from .lazy import look_up_in
 
 if TYPE_CHECKING:
+    from .accounting import Account, account
     from .batch import compare_batch, explain_batch
     from .comparison import Comparison
     from .evaluation import evaluate
     from .explanation import Continuation, Explanation
+    from .inside.single import Neurons, neurons
     from .ledger import Ledger
     from .loading import load
     from .models import Model
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Account",
     "Comparison",
     "Continuation",
     "Explanation",
@@ -34,10 +37,12 @@ __all__ = [
     "Ledger",
     "Model",
     "ModelError",
+    "Neurons",
     "ProofError",
     "Tokens",
     "Translation",
     "WhywordError",
+    "account",
     "compare",
     "compare_batch",
     "evaluate",
@@ -47,6 +52,7 @@ __all__ = [
     "explain_translation",
     "load",
     "mixing",
+    "neurons",
     "predict",
     "read",
     "show_progress",
@@ -56,13 +62,16 @@ __all__ = [
 __getattr__ = look_up_in(
     __name__,
     {
+        "Account": "accounting",
         "Comparison": "comparison",
         "Continuation": "explanation",
         "Explanation": "explanation",
         "Ledger": "ledger",
         "Model": "models",
+        "Neurons": "inside.single",
         "Tokens": "tokens",
         "Translation": "translation",
+        "account": "accounting",
         "compare": "pipeline",
         "compare_batch": "batch",
         "evaluate": "evaluation",
@@ -72,6 +81,7 @@ __getattr__ = look_up_in(
         "explain_translation": "translate",
         "load": "loading",
         "mixing": "pipeline",
+        "neurons": "inside.single",
         "predict": "pipeline",
         "read": "saved",
         "show_progress": "progress",

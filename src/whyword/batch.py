@@ -35,7 +35,7 @@ from .prompt import Prompt
 from .tokens import Tokens
 from .trace import Plan
 
-__all__ = ["compare_batch", "explain_batch"]
+__all__ = ["Asked", "compare_batch", "cut_batches", "explain_batch", "is_memory"]
 
 _AHEAD = 1024
 """Prompts that are read ahead, to find some of like length."""
@@ -98,7 +98,7 @@ def compare_batch(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """A prompt that was read."""
 
     number: int
@@ -114,7 +114,7 @@ def _refuse(number: int, error: InputError) -> InputError:
 
 def _compare_all(
     model: Model,
-    asked: Iterator[_Asked | InputError],
+    asked: Iterator[Asked | InputError],
     methods: list[str],
     batch_size: int | None,
     total: int | None,
@@ -123,8 +123,8 @@ def _compare_all(
     done = 0
     while window := list(islice(asked, _AHEAD if batch_size is None else 16 * batch_size)):
         found: dict[int, Comparison | InputError] = {}
-        read = [each for each in window if isinstance(each, _Asked)]
-        for number, result in _compare_batches(model, _cut(model, read, methods, batch_size), methods):
+        read = [each for each in window if isinstance(each, Asked)]
+        for number, result in _compare_batches(model, cut_batches(model, read, methods, batch_size), methods):
             found[number] = result
             while done in found:
                 comparison = found.pop(done)
@@ -137,7 +137,7 @@ def _compare_all(
             raise window[-1]
 
 
-def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> Iterator[_Asked | InputError]:
+def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> Iterator[Asked | InputError]:
     """Read every prompt with its target and foil, up to the first that is wrong."""
     columns = {"targets": _one_for_each(targets), "foils": _one_for_each(foils)}
     for number, prompt in enumerate(prompts):
@@ -151,7 +151,7 @@ def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> 
         except InputError as error:
             yield _refuse(number, error)
             return
-        yield _Asked(number, context, question)
+        yield Asked(number, context, question)
     for name, column in columns.items():
         if not isinstance(column, repeat) and next(column, _MISSING) is not _MISSING:
             yield InputError(f"There are more {name} than prompts.", _ONE_FOR_EACH)
@@ -162,11 +162,11 @@ def _one_for_each(words: Any) -> Iterator[Any]:
     return repeat(words) if words is None or isinstance(words, str | int) else iter(words)
 
 
-def _cut(
-    model: Model, asked: Sequence[_Asked], methods: list[str], batch_size: int | None
-) -> list[list[_Asked]]:
+def cut_batches(
+    model: Model, asked: Sequence[Asked], methods: list[str], batch_size: int | None
+) -> list[list[Asked]]:
     """Cut prompts into batches of like length; the batch of the first prompt goes first."""
-    batches: list[list[_Asked]] = []
+    batches: list[list[Asked]] = []
     room, plan = int(_SHARE * free_memory(model.device)), plan_methods(model, methods)
     for each in sorted(asked, key=lambda each: len(each.context)):
         longest = len(each.context)
@@ -189,7 +189,7 @@ def _pays(model: Model, examples: int, tokens: int, plan: Plan, room: int) -> bo
 
 
 def _compare_batches(
-    model: Model, batches: list[list[_Asked]], methods: list[str]
+    model: Model, batches: list[list[Asked]], methods: list[str]
 ) -> Iterator[tuple[int, Comparison | InputError]]:
     """Compare batch after batch; one that runs out of memory is halved, and so are those after it."""
     waiting, most = deque(batches), max(map(len, batches), default=0)
@@ -201,7 +201,7 @@ def _compare_batches(
         try:
             compared = _compare_together(model, batch, methods)
         except (TooLargeError, MemoryError, RuntimeError) as error:
-            if not _is_memory(error):
+            if not is_memory(error):
                 raise
             if len(batch) == 1:
                 raise InputError(
@@ -219,7 +219,7 @@ def _compare_batches(
 
 
 def _compare_together(
-    model: Model, batch: Sequence[_Asked], methods: list[str]
+    model: Model, batch: Sequence[Asked], methods: list[str]
 ) -> list[tuple[int, Comparison | InputError]]:
     """Compare methods on the prompts of a batch, from one recorded run."""
     contexts = [each.context for each in batch]
@@ -240,7 +240,7 @@ def _compare_together(
     ]
 
 
-def _is_memory(error: Exception) -> bool:
+def is_memory(error: Exception) -> bool:
     """Say whether an error is about memory: on a processor torch raises a plain RuntimeError."""
     if not isinstance(error, RuntimeError):
         return True

@@ -34,6 +34,8 @@ class Comparison(Shown, Mapping[str, Explanation]):
     """Every method's attribution; float32."""
     ledger: Ledger
     """That of the prediction: the same for all methods."""
+    mixing: Float[Tensor, "block token"] | None = None
+    """That of the explanation by alti-logit, where it is among the methods."""
 
     def __getitem__(self, method: str) -> Explanation:
         return Explanation(
@@ -46,6 +48,7 @@ class Comparison(Shown, Mapping[str, Explanation]):
             foils=self.foils,
             by_block=self.by_block[method],
             ledger=self.ledger,
+            mixing=self.mixing if method == "alti-logit" else None,
         )
 
     def __iter__(self) -> Iterator[str]:

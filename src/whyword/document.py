@@ -6,9 +6,15 @@ from typing import Any
 from .methods import Measure, measure_of
 
 __all__ = [
+    "ABLATION_SCHEMA",
+    "ANSWERS_SCHEMA",
     "COMPARISON_SCHEMA",
     "CONTINUATION_SCHEMA",
+    "NEURONS_SCHEMA",
+    "NEURON_NOTES",
     "SCHEMA",
+    "SURVEY_NOTES",
+    "SURVEY_SCHEMA",
     "TRANSLATION_SCHEMA",
     "Document",
     "is_comparison",
@@ -24,10 +30,24 @@ Document = Mapping[str, Any]
 SCHEMA = "whyword.explanation/1"
 CONTINUATION_SCHEMA = "whyword.continuation/1"
 COMPARISON_SCHEMA = "whyword.comparison/1"
+NEURONS_SCHEMA = "whyword.neurons/1"
+SURVEY_SCHEMA = "whyword.survey/1"
+ANSWERS_SCHEMA = "whyword.answers/1"
+ABLATION_SCHEMA = "whyword.ablation/1"
 TRANSLATION_SCHEMA = "whyword.translation/1"
 _EXACT = "The updates add up to the model's logit; the error is in the ledger."
 _MIXING = "Mixing (alti-logit) is a heuristic, and MLPs are not traced further back."
 _USE = "A debugging tool to be used with others, not a definitive account of why a model did something."
+NEURON_NOTES = {
+    "exact": "The updates of a block's neurons and its bias add up to the ledger's entry of that MLP.",
+    "direct": "An update is what a neuron adds along the stream; what later blocks make of it is not in it.",
+    "use": _USE,
+}
+SURVEY_NOTES = {
+    "exact": "Every example's updates add up to its logit difference; means are over examples.",
+    "direct": NEURON_NOTES["direct"],
+    "use": _USE,
+}
 
 
 def is_continuation(document: Document) -> bool:

@@ -51,11 +51,14 @@ class Shown:
         """Give the JSON document."""
         raise NotImplementedError
 
-    def save(self, path: str | Path) -> None:
-        """Write a file; its ending says what: .json, .html, .tex, .png, .svg or .csv."""
+    def save(self, path: str | Path, by: str = "block") -> None:
+        """Write a file; its ending says what: .json, .html, .tex, .png, .svg or .csv.
+
+        `by`: "head" makes the picture (.png, .svg) that of blocks × heads.
+        """
         from .view.files import save_documents
 
-        save_documents([self.to_dict()], path)
+        save_documents([self.to_dict()], path, by)
 
     def show(self, by: str = "block", top: int | None = None) -> None:
         """Print the terminal view, by block, head, token or word; `top`: only so many of them."""
@@ -94,6 +97,9 @@ class Explanation(Shown):
     by_block: Float[Tensor, "block token"]
     """The method's attribution by block; one row for all blocks where the method has none; float32."""
     ledger: Ledger
+    mixing: Float[Tensor, "block token"] | None = None
+    """The stream of the explained position as a mix of input tokens, after the attention of every block
+    (heuristic); None for methods that do not mix, and in continuations. See `account`."""
 
     def __repr__(self) -> str:
         against = f" not {' | '.join(repr(foil.text) for foil in self.foils)}" if self.foils else ""
@@ -145,6 +151,7 @@ class Explanation(Shown):
             "scores": to_numbers(self.scores),
             "by_block": to_numbers(self.by_block),
             "by_head": to_numbers(self.by_head),
+            "mixing": None if self.mixing is None else to_numbers(self.mixing),
             "ledger": ledger_to_dict(self.ledger),
             "notes": notes_of([self.method]),
         }
@@ -198,6 +205,7 @@ def explanation_from(document: dict[str, Any]) -> Explanation:
         foils=tuple(Choice(**foil) for foil in document["foils"]),
         by_block=torch.tensor(document["by_block"], dtype=torch.float32),
         ledger=ledger_from(document),
+        mixing=None if document.get("mixing") is None else torch.tensor(document["mixing"]),
     )
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .attribute import METHODS, Predictions, find_methods, plan_methods, read_chances
 from .attribute.alti_logit import mix
+from .attribute.mixing_rows import mix_rows
 from .choice import AUTO, Question, choose, pose
 from .comparison import Comparison
 from .errors import InputError
@@ -186,6 +187,8 @@ def compare_trace(
     ledgers = settle(model, trace, targets)
     predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers)
     attributions = {name: METHODS[name].attribute(predictions) for name in methods}
+    # For one position of each example: for every position of a continuation it would cost as much as the run.
+    mixing = mix_rows(model, trace) if "alti-logit" in methods and trace.places.each == 1 else None
     numbers = _read_numbers(model, trace, targets)
     for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
         example = row // trace.places.each
@@ -200,6 +203,7 @@ def compare_trace(
             foils=tuple(foils),
             by_block={name: matrices[row].float() for name, matrices in attributions.items()},
             ledger=ledgers[row],
+            mixing=None if mixing is None else mixing[row].float(),
         )
 
 

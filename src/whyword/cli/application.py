@@ -14,6 +14,7 @@ from .evaluate import evaluate
 from .evidence import evidence
 from .explain import explain
 from .models import models
+from .neurons import neurons
 from .predict import predict
 from .runs import figures, table
 from .translate import translate
@@ -30,6 +31,7 @@ application = typer.Typer(
 for command in (
     explain,
     compare,
+    neurons,
     predict,
     translate,
     models,

@@ -55,6 +55,9 @@ def explain(
     by: Annotated[By, typer.Option("--by", help="What to show the numbers by.")] = By.block,
     top: Annotated[int | None, typer.Option("--top", min=1, help="Show only the strongest so many.")] = None,
     output: Output = None,
+    account: Annotated[
+        bool, typer.Option("--account", help="Put MLPs and embedding on tokens too (heuristic).")
+    ] = False,
     continue_: Annotated[
         int | None,
         typer.Option(
@@ -83,6 +86,11 @@ def explain(
             "--continue was given with a target or foil.",
             "Every generated token is its own target: leave them out.",
         )
+    if account and (continue_ is not None or MethodName.logit in (method or [])):
+        raise InputError(
+            "--account was given with --continue or --method logit.",
+            "It is of one token, by alti-logit: leave them out.",
+        )
     question = _Question(
         read_source(prompt, bos=bos, chat=chat, ids=ids),
         read_word(target, ids),
@@ -94,11 +102,11 @@ def explain(
     documents: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype, allow=allow or ()):
         for explained in question.answer(loaded):
-            documents.append(explained.to_dict())
+            documents.append(_describe(explained, account))
             if not json and not output:
                 print_view(documents[-1], by.value, top)
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(documents, path)]
+    saved = [each for path in output or [] for each in save_documents(documents, path, by.value)]
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
     elif output:
@@ -149,3 +157,13 @@ class _Question:
                     max_memory=self.max_memory,
                 )
             yield found
+
+
+def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
+    """Give the document, with the full account where it is asked for."""
+    from ..accounting import account as account_for
+    from ..explanation import Continuation
+
+    if not account or isinstance(explained, Continuation):
+        return explained.to_dict()
+    return {**explained.to_dict(), "account": account_for(explained).to_dict()}

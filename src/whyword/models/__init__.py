@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ..lazy import look_up_in
 
 if TYPE_CHECKING:
-    from .architecture import Architecture, Attention, Mlp, Norm, Stack, ValueLayout
+    from .architecture import Architecture, Attention, Experts, Mlp, Norm, Stack, ValueLayout
     from .catalogue import GENERAL
     from .model import Model
     from .open import open_model
@@ -15,6 +15,7 @@ __all__ = [
     "GENERAL",
     "Architecture",
     "Attention",
+    "Experts",
     "Mlp",
     "Model",
     "Norm",
@@ -28,5 +29,7 @@ __all__ = [
 __getattr__ = look_up_in(
     __name__,
     {"GENERAL": "catalogue", "Model": "model", "make_small": "shrink", "open_model": "open"}
-    | dict.fromkeys(["Architecture", "Attention", "Mlp", "Norm", "Stack", "ValueLayout"], "architecture"),
+    | dict.fromkeys(
+        ["Architecture", "Attention", "Experts", "Mlp", "Norm", "Stack", "ValueLayout"], "architecture"
+    ),
 )

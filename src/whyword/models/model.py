@@ -11,13 +11,15 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 from ..workspace import Workspace
-from .architecture import Architecture, Norm, Stack, Sublayer
+from .architecture import Architecture, Mlp, Norm, Stack, Sublayer
 from .catalogue import catalogued
 
 __all__ = [
     "LoadedStack",
     "Model",
     "blocks_of",
+    "find_down",
+    "find_experts",
     "module_at",
     "norm_epsilon",
     "optional_module",
@@ -241,6 +243,24 @@ def _deepest(parent: nn.Module, path: str) -> tuple[str, nn.Module]:
             return ".".join(names[:count]), found
         found = children[name]
     return path, found
+
+
+def find_experts(block: nn.Module, mlp: Mlp) -> nn.Module | None:
+    """Find the experts of a block's MLP; None where it is no mixture."""
+    return optional_module(module_at(block, mlp.output), mlp.experts.module)
+
+
+def find_down(module: nn.Module, mlp: Mlp) -> nn.Module:
+    """Find the projection through which the neurons of an MLP, or of one expert, write."""
+    children = [name for name, _ in module.named_children()]
+    found = optional_module(module, mlp.down) if children else module
+    if found is None:
+        raise ModelError(
+            f"{type(module).__name__} has no module {mlp.down!r} that its neurons write through; it has "
+            f"{', '.join(children)}.",
+            "Name it in the description: Mlp(down=...).",
+        )
+    return found
 
 
 def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "written model"]:

@@ -1,7 +1,5 @@
 """Read logits at some positions of a run, before and after they are capped."""
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,10 +11,7 @@ from ..models.model import Model
 from ..proof import require_close, tolerance_of
 from .types import Places
 
-__all__ = ["Guard", "Inputs", "Reader", "Readout", "only_here"]
-
-Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Makes a hook that acts only where it should."""
+__all__ = ["Inputs", "Reader", "Readout"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,16 +83,3 @@ def _uncap(
         tolerance=tolerance_of(model.dtype),
     )
     return uncapped
-
-
-def only_here() -> Guard:
-    """Let hooks see the runs of this thread only: another may be using the same network."""
-    thread = threading.get_ident()
-
-    def guard(hook: Callable[..., Any]) -> Callable[..., Any]:
-        def see(*seen: Any) -> Any:
-            return hook(*seen) if threading.get_ident() == thread else None
-
-        return see
-
-    return guard

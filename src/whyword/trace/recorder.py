@@ -1,4 +1,4 @@
-"""Run the network once and keep what later stages need. All hooks of the project are here.
+"""Run the network once and keep what later stages need. Hooks are here and in hooks.py, nowhere else.
 
 Each block is reduced while it runs: attention weights to the rows of the explained positions, and, where
 mixing is wanted, to the contribution matrix. Hooks and the attention implementation are taken away again
@@ -6,7 +6,7 @@ whatever happens.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +16,15 @@ from torch import Tensor, nn
 
 from ..contributions import Contributions
 from ..errors import ModelError, ProofError
-from ..models.architecture import Attention
-from ..models.model import LoadedStack, Model, module_at
+from ..models.architecture import Attention, Mlp
+from ..models.model import LoadedStack, Model, find_down, find_experts, module_at
 from ..progress import report
 from .attention import AttentionCall, find_eager, uses_interface, watch_attention
 from .direct import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_readout, require_finite_weights
+from .hooks import hook_unembedding, in_this_thread, reading
 from .precision import keep_precision
-from .readout import Guard, Inputs, Reader, Readout, only_here
+from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
 from .running import make_inputs, run_inputs
 from .store import Store
@@ -85,25 +86,10 @@ def read_out(model: Model, places: Places, inputs: Inputs) -> Readout:
     Nothing else is recorded. Whether there are gradients is the caller's choice.
     """
     reader = Reader(model, places)
-    with keep_precision(model.dtype), _reading(model, reader):
+    with keep_precision(model.dtype), reading(model, reader):
         readout = reader.read(run_inputs(model, inputs))
     require_finite_readout(model, readout)
     return readout
-
-
-@contextmanager
-def _reading(model: Model, reader: Reader) -> Iterator[None]:
-    """Let a reader pick what is unembedded, in this thread."""
-    with ExitStack() as stack:
-        for handle in _hook_unembedding(model, reader, only_here()):
-            stack.callback(handle.remove)
-        yield
-
-
-def _hook_unembedding(model: Model, reader: Reader, own: Guard) -> Iterator[Any]:
-    yield model.unembedding.register_forward_pre_hook(own(reader.pick))
-    if model.logit_cap is not None:
-        yield model.unembedding.register_forward_hook(own(reader.keep))
 
 
 class _Recorder:
@@ -141,7 +127,7 @@ class _Recorder:
 
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
-        own = only_here()
+        own = in_this_thread
         for index, block in enumerate(self.stack.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
             for order, sublayer in enumerate(self.sublayers):
@@ -157,9 +143,14 @@ class _Recorder:
                     yield module.register_forward_hook(own(self._reduce_attention(index, order, sublayer)))
                 else:
                     yield output.register_forward_hook(own(self._keep_mlp(index, order)))
+                    if self.plan.neurons and isinstance(sublayer, Mlp):
+                        whole = find_experts(block, sublayer) is not None
+                        reader = output if whole else find_down(output, sublayer)
+                        keep = own(self._keep_read(index, order))
+                        yield reader.register_forward_pre_hook(keep, with_kwargs=True)
             yield block.register_forward_hook(own(self._leave(index)))
         if self.stack.causal:
-            yield from _hook_unembedding(self.model, self.reader, own)
+            yield from hook_unembedding(self.model, self.reader)
 
     def trace_stack(self) -> StackTrace:
         """Give what was gathered, after the run."""
@@ -176,7 +167,7 @@ class _Recorder:
                     cross=sublayer.cross,
                 )
                 if isinstance(sublayer, Attention)
-                else MlpTrace(store.of_all(f"output {order}"))
+                else MlpTrace(store.of_all(f"output {order}"), store.by_block(f"read {order}") or None)
                 for order, sublayer in enumerate(self.sublayers)
             ),
             stream_out=store.of_all("stream out"),
@@ -262,6 +253,13 @@ class _Recorder:
         def keep(_module: nn.Module, _args: Any, output: Any) -> None:
             written = output[0] if isinstance(output, tuple) else output
             self._keep_rows(f"output {order}", index, self._by_example(written))
+
+        return keep
+
+    def _keep_read(self, index: int, order: int) -> Callable[..., None]:
+        def keep(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            read = args[0] if args else kwargs["hidden_states"]
+            self._keep_rows(f"read {order}", index, self._by_example(read))
 
         return keep
 

@@ -12,7 +12,7 @@ from ..models.model import Model
 from .attention import RUNNING
 from .readout import Inputs
 
-__all__ = ["generate", "generate_translation", "make_inputs", "pad", "run", "run_inputs"]
+__all__ = ["evaluating", "generate", "generate_translation", "make_inputs", "pad", "run", "run_inputs"]
 
 
 @torch.no_grad()
@@ -58,7 +58,7 @@ def run_inputs(model: Model, inputs: Inputs) -> Float[Tensor, "example row vocab
     more: dict[str, Any] = {} if inputs.decoder_ids is None else {"decoder_input_ids": inputs.decoder_ids}
     if inputs.returns_weights:
         more["output_attentions"] = True
-    with _evaluating(model):
+    with evaluating(model):
         output = model.network(
             input_ids=inputs.ids,
             attention_mask=inputs.mask,
@@ -73,7 +73,7 @@ def run_inputs(model: Model, inputs: Inputs) -> Float[Tensor, "example row vocab
 def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
     """Let the network go on greedily, whatever its own settings for generation are."""
     prompt = torch.tensor([list(ids)], device=model.device)
-    with _evaluating(model):
+    with evaluating(model):
         generated = model.network.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
@@ -96,7 +96,7 @@ def generate_translation(
     Gives what comes after them.
     """
     prompt = torch.tensor([list(source)], device=model.device)
-    with _evaluating(model):
+    with evaluating(model):
         generated = model.network.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
@@ -111,7 +111,7 @@ def generate_translation(
 
 
 @contextmanager
-def _evaluating(model: Model) -> Iterator[None]:
+def evaluating(model: Model) -> Iterator[None]:
     """Switch dropout off, and every module back to what it was afterwards."""
     with RUNNING:
         training = [module for module in model.modules if module.training]

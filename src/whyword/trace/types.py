@@ -65,6 +65,8 @@ class Plan:
     """Of how many rows at once."""
     half: bool = False
     """Whether C is kept in half precision (an attribution then has 3 digits)."""
+    neurons: bool = False
+    """Whether what the neurons of the MLPs did is kept."""
 
 
 @lru_cache(maxsize=4)
@@ -97,6 +99,9 @@ class MlpTrace:
 
     output: Float[Tensor, "block position model"]
     """What it gave, its bias included."""
+    read: tuple[Float[Tensor, "position _read"], ...] | None = None
+    """What its down projection read, by block: the activation of every neuron. Of a mixture of experts, what
+    the whole of it read. None where it was not asked for."""
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,8 @@ class Grid:
 def lay_out(document: Document, by: str = "block", top: int | None = None) -> Grid:
     """Lay out a document: by block (the paper's first table), head, token or word.
 
-    `top`: only so many rows, those with the largest absolute sums; by token or word, and of a
-    continuation, so many columns.
+    `top`: only so many rows, those with the largest absolute sums; by head, so many that raise and so many
+    that lower; by token or word, and of a continuation, so many columns.
     """
     if by not in VIEWS:
         raise InputError(f"by is {by!r}.", f"What can be shown: by {', '.join(VIEWS)}.")
@@ -117,10 +117,10 @@ def lay_out(document: Document, by: str = "block", top: int | None = None) -> Gr
         return grid if top is None else grid.pick(_strongest(strengths, top))
     rows = _block_rows(document) if by == "block" else _head_rows(document)
     columns = tuple(label(token["text"]) for token in document["tokens"])
-    if top is not None:
-        rows = [rows[index] for index in _strongest([row.total for row in rows], top)]
     if by == "head":
-        rows = sorted(rows, key=lambda row: -abs(row.total))
+        rows = _rank_heads(rows, top)
+    elif top is not None:
+        rows = [rows[index] for index in _strongest([row.total for row in rows], top)]
     total = _sum_row(document, by)
     return Grid(by, columns, tuple(rows), total if top is None else replace(total, label="all"))
 
@@ -147,6 +147,16 @@ def _head_rows(document: Document) -> list[Row]:
         for block, heads in enumerate(document["by_head"])
         for head, values in enumerate(heads)
     ]
+
+
+def _rank_heads(rows: Sequence[Row], top: int | None) -> list[Row]:
+    """Sort heads by strength; or give those that raise most, then those that lower most."""
+    if top is None:
+        return sorted(rows, key=lambda row: -abs(row.total))
+    ranked = sorted(rows, key=lambda row: -row.total)
+    raising = [row for row in ranked if row.total > 0][:top]
+    lowering = [row for row in reversed(ranked) if row.total < 0][:top]
+    return [*raising, *lowering]
 
 
 def _sum_row(document: Document, by: str) -> Row:

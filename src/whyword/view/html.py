@@ -16,6 +16,7 @@ from typing import Any
 from ..document import (
     COMPARISON_SCHEMA,
     CONTINUATION_SCHEMA,
+    NEURONS_SCHEMA,
     SCHEMA,
     TRANSLATION_SCHEMA,
     Document,
@@ -29,7 +30,7 @@ __all__ = ["render_html", "render_notebook"]
 _HEAD_DIGITS = 4
 """Significant digits of the numbers by head: most of a report's size, and shown with fewer."""
 _ANY_TITLE = "whyword report"
-_KNOWN = (SCHEMA, CONTINUATION_SCHEMA, COMPARISON_SCHEMA, TRANSLATION_SCHEMA)
+_KNOWN = (SCHEMA, CONTINUATION_SCHEMA, COMPARISON_SCHEMA, NEURONS_SCHEMA, TRANSLATION_SCHEMA)
 _NOTEBOOK_HEIGHT = 760
 """In pixels: the question, the prediction, and a heat map that scrolls by itself."""
 

@@ -1,6 +1,7 @@
 """Pictures: the heat map of a document as PNG or SVG (needs matplotlib, the extra `plots`)."""
 
 import warnings
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from .wording import after, contrast, headline, prediction, proof, share_legend,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["render_plot", "require_plots"]
+__all__ = ["drawing", "has_plots", "render_plot", "require_plots", "write_figure"]
 
 _CELL = (0.62, 0.26)
 """Width and height of a cell, in inches."""
@@ -37,7 +38,6 @@ _NUMBERED = 40
 def render_plot(document: Document, form: str) -> bytes:
     """Render the heat map of a document: `form` is "png" or "svg"."""
     require_plots()
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     translated = is_translation(document)
@@ -45,9 +45,7 @@ def render_plot(document: Document, form: str) -> bytes:
     rows, columns = len(grid.every_row), len(grid.columns)
     width = max(6.2, 0.9 + columns * (_CELL[0] if columns <= _NUMBERED else 0.2))
     height = 1.9 + (rows + 0.6) * _CELL[1]
-    # Text stays text in an SVG, and the same document gives the same bytes.
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "whyword", "text.parse_math": False}
-    with rc_context({**settings, "font.family": _fonts(), "axes.unicode_minus": True}):
+    with drawing():
         figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
         parts = [part for part in (grid.rows, (grid.sum,) if grid.sum else ()) if part]
         heights = [max(1.2, len(part)) for part in parts]
@@ -59,9 +57,15 @@ def render_plot(document: Document, form: str) -> bytes:
             axes[0, 0].set_ylabel("word" if translated else "token" if is_continuation(document) else "block")
         figure.suptitle(_title(document), fontsize=9, x=0.01, ha="left")
         figure.supxlabel(_foot(document, grid), fontsize=6, x=0.01, ha="left")
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing")  # shown as a box
-            return _write(figure, form)
+        return write_figure(figure, form)
+
+
+def drawing() -> AbstractContextManager[Any]:
+    """Give settings by which text stays text in an SVG, and the same document gives the same bytes."""
+    from matplotlib import rc_context
+
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "whyword", "text.parse_math": False}
+    return rc_context({**settings, "font.family": _fonts()})
 
 
 def _fonts() -> list[str]:
@@ -74,15 +78,23 @@ def _fonts() -> list[str]:
 
 def require_plots() -> None:
     """Refuse before anything is computed where matplotlib is missing."""
-    if find_spec("matplotlib") is None:
+    if not has_plots():
         raise InputError(
             "Pictures need matplotlib, which is not installed.", "Install it: pip install matplotlib."
         )
 
 
-def _write(figure: Any, form: str) -> bytes:
+def has_plots() -> bool:
+    """Say whether matplotlib is there."""
+    return find_spec("matplotlib") is not None
+
+
+def write_figure(figure: Any, form: str) -> bytes:
+    """Write a figure; characters that the font lacks are shown as boxes."""
     file = BytesIO()
-    figure.savefig(file, format=form, metadata={"Date": None} if form == "svg" else None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        figure.savefig(file, format=form, metadata={"Date": None} if form == "svg" else None)
     return file.getvalue()
 
 

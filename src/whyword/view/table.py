@@ -1,7 +1,7 @@
 """Plain tables: one record per token (CSV, data frame)."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["list_records", "make_frame", "render_csv"]
+__all__ = ["frame_of", "list_records", "make_frame", "render_csv"]
 
 
 def list_records(document: Document) -> list[dict[str, Any]]:
@@ -75,11 +75,16 @@ def render_csv(document: Document) -> str:
 
 def make_frame(document: Document) -> "DataFrame":
     """Give the records as a data frame (needs pandas, the extra `pandas`)."""
+    return frame_of(list_records(document))
+
+
+def frame_of(records: Sequence[Mapping[str, Any]]) -> "DataFrame":
+    """Give any records as a data frame."""
     try:
         import pandas
     except ImportError:
         raise InputError(
             "A data frame needs pandas, which is not installed.", "Install it: pip install pandas."
         ) from None
-    frame: DataFrame = pandas.DataFrame.from_records(list_records(document))
+    frame: DataFrame = pandas.DataFrame.from_records(records)
     return frame

@@ -14,8 +14,10 @@ from rich.style import Style
 from rich.text import Text
 
 from ..document import Document, is_continuation, is_translation
-from .colour import blend, is_dark, seismic
+from .account import render_account
 from .grid import Grid, Row, lay_out
+from .ground import paint_ground
+from .matrix import render_matrix, sum_heads
 from .translation import lay_out_translation
 from .wording import (
     after,
@@ -44,6 +46,8 @@ def print_document(document: Document, console: Console, by: str = "block", top:
     """Print a document as wide as a console is, with colour where it has any."""
     numbers = console.color_system is None
     console.print(render_terminal(document, console.width, by=by, top=top, numbers=numbers))
+    if "account" in document:
+        console.print(Group(*render_account(document, colour=not numbers, top=top)))
 
 
 def render_terminal(
@@ -58,6 +62,8 @@ def render_terminal(
     if grid.split is not None and not _fits(grid, width):
         body = _strongest_of_rows
     parts = [*_head(document, by, grid), *body(grid, width, numbers)]
+    if by == "head" and not is_continuation(document):
+        parts += [Text(""), *render_matrix(sum_heads(document), width, numbers=numbers)]
     return Group(*parts, *_foot(document, by), Text(""))
 
 
@@ -127,7 +133,7 @@ def _strongest(grid: Grid, row: Row, columns: range, room: int) -> Text:
         number = f" {_number(values[index]).strip()}"
         if cell_len(line.plain) + cell_len(name) + len(number) + 2 > room:
             break
-        line.append(name, style=_style(values[index], grid.largest) or "").append(number + "  ")
+        line.append(name, style=paint_ground(values[index], grid.largest) or "").append(number + "  ")
     return line.append(" " * (room - cell_len(line.plain)))
 
 
@@ -174,7 +180,7 @@ class _Frame:
             for index in self.columns
         ]
         largest = self.grid.scale_of(row)
-        styles = [_style(row.values[index], largest) for index in self.columns]
+        styles = [paint_ground(row.values[index], largest) for index in self.columns]
         return self.line(row.label, cells, styles, row.end)
 
     def sides(self) -> Text:
@@ -232,7 +238,7 @@ def _running_text(grid: Grid) -> Text:
     """Give the whole prompt as text, on the colours of the sum, or of the first row."""
     text, row = Text(), grid.rows[0] if grid.sum is None else grid.sum
     for column, value in zip(grid.columns, row.values, strict=True):
-        text.append(column, style=_style(value, row.largest) or "")
+        text.append(column, style=paint_ground(value, row.largest) or "")
         text.append(" ")
     return text
 
@@ -252,17 +258,6 @@ def _list(grid: Grid, width: int, _numbers: bool) -> Iterator[Text]:
     if total.label == "sum":
         yield Text("")
         yield Text(_cut("sum", names) + "  " + f"{total.total:+.2f}".rjust(_NUMBER + 1), style="bold")
-
-
-def _style(value: float | None, largest: float) -> Style | None:
-    """Give the ground of a number; none where it is next to nothing, so that it suits dark and light."""
-    share = (value or 0.0) / (largest or 1.0)
-    if abs(share) < 0.02:
-        return None
-    ground = blend(seismic(0.0), seismic(0.5 if share > 0 else -0.5), 0.15 + 0.85 * abs(share))
-    red, green, blue = (round(255 * channel) for channel in ground)
-    ink = "#ffffff" if is_dark(ground) else "#000000"
-    return Style(color=ink, bgcolor=f"#{red:02x}{green:02x}{blue:02x}")
 
 
 def _size(column: str) -> int:

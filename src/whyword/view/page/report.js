@@ -15,6 +15,8 @@ const RENDERERS = {
   "whyword.explanation/1": renderExplanation,
   "whyword.continuation/1": renderContinuation,
   "whyword.comparison/1": renderComparison,
+  "whyword.neurons/1": renderNeurons,
+  "whyword.survey/1": renderSurvey,
   "whyword.translation/1": renderTranslation,
 };
 
@@ -32,7 +34,7 @@ function contents(documents) {
   const entries = documents.map((record, index) => {
     const asked = record.foils && !record.choices ? question(record) : String(record.text ?? record.target?.text ?? record.schema);
     const method = record.methods ? `${record.methods.length} methods` : record.method;
-    const parts = record.model ? [asked, `, ${record.model}, ${method}`] : [asked];
+    const parts = record.model ? [asked, `, ${record.model}`, method ? `, ${method}` : ""] : [asked];
     return element("li", {}, element("a", { href: `#document-${index + 1}` }, ...parts));
   });
   return element("nav", { "aria-label": "Explanations in this report" }, element("ol", {}, ...entries));
@@ -54,6 +56,8 @@ function renderExplanation(explanation, id) {
     promptText(explanation),
     element("div", { class: "overview" }, prediction(explanation), ledger(explanation)),
     heatMap(explanation, id),
+    headMap(explanation),
+    ...(explanation.account ? [fullAccount(explanation)] : []),
     notes(explanation),
   ];
 }
@@ -534,6 +538,161 @@ function headRows(map, block) {
     return drawRow(map, { kind: "head", block, label: `${block + 1}.${head + 1}`, name, values, scale });
   });
   return [element("tr", { class: "heads-note" }, note), ...rows];
+}
+
+// ---------------------------------------------------------------- heads
+
+/** Blocks × heads: what every head adds, all tokens together; a head that is chosen shows its tokens. */
+function headMap(explanation) {
+  const sums = explanation.by_head.map((heads) => heads.map(total));
+  const tokens = element("p", { class: "head-tokens", "aria-live": "polite" }, "Choose a head to see what it reads.");
+  const table = headTable(sums, (block, head) => {
+    const values = explanation.by_head[block][head];
+    const scale = makeScale(values);
+    const pieces = explanation.tokens.flatMap((token, index) => {
+      const text = element("span", { class: "piece", title: signed(values[index], 4) }, visibleText(token.text));
+      return [paint(text, values[index], scale), " "];
+    });
+    tokens.replaceChildren(element("strong", {}, `${block + 1}.${head + 1} `), `${signed(total(values), 3)}: `, ...pieces);
+  });
+  const lead = "What every head adds, before mixing, all tokens together. Blocks and heads are counted from 1.";
+  return section("Head by head", "heads", element("p", { class: "lead" }, lead), scroller(table), tokens);
+}
+
+/** The table of blocks × heads; `choose(block, head)` is called for the head that is clicked. */
+function headTable(sums, choose) {
+  const scale = makeScale(sums.flat());
+  const rows = sums.map((heads, block) => {
+    const cells = heads.map((value, head) => {
+      const name = `block ${block + 1}, head ${head + 1}: ${signed(value, scale.digits)}`;
+      const shown = signed(value, scale.digits);
+      if (!choose) return paint(element("td", { title: name }, shown), value, scale);
+      const button = element("button", { type: "button", "aria-label": name }, shown);
+      button.addEventListener("click", () => choose(block, head));
+      return paint(element("td", {}, button), value, scale);
+    });
+    return element("tr", {}, heading(String(block + 1), "row"), ...cells);
+  });
+  const most = Math.max(...sums.map((heads) => heads.length));
+  const names = Array.from({ length: most }, (_, head) => heading(String(head + 1), "col"));
+  const head = element("tr", {}, heading("block", "col"), ...names);
+  return element("table", { class: "figures by-head" }, element("thead", {}, head), element("tbody", {}, ...rows.reverse()));
+}
+
+// ---------------------------------------------------------------- the full account
+
+/** Every logit except biases on a token: attention, MLPs and the embedding. */
+function fullAccount({ tokens, account }) {
+  const scale = makeScale(account.scores);
+  const names = ["attention", "mlp", "embedding", "scores"];
+  const rows = tokens.map((token, index) => {
+    const cells = names.map((name) => element("td", {}, signed(account[name][index], 3)));
+    paint(cells.at(-1), account.scores[index], scale);
+    return element("tr", {}, element("th", { scope: "row", class: "token" }, visibleText(token.text)), ...cells);
+  });
+  const head = ["token", "attention", "MLPs", "embedding", "all"].map((name) => heading(name, "col"));
+  const table = element("table", { class: "figures ranking" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
+  const lead = `${capitalise(account.note)}. All tokens ${signed(total(account.scores), 3)} and biases ${signed(account.biases, 3)} make ${signed(account.logit, 3)}.`;
+  return section("The full account", "account", element("p", { class: "lead" }, lead), scroller(table));
+}
+
+// ---------------------------------------------------------------- neurons
+
+/** The neurons of one prediction: the strongest, and all of a block by their index. */
+function renderNeurons(found, id) {
+  const scale = makeScale(found.named.map((each) => each.update));
+  const rows = found.named.map((each) =>
+    element(
+      "tr",
+      {},
+      heading(each.label, "row"),
+      paint(element("td", {}, signed(each.update, 3)), each.update, scale),
+      element("td", {}, signed(each.activation * each.gate, 2)),
+      ...[each.promotes, each.suppresses].map((texts) => element("td", { class: "token" }, ...listed(texts))),
+    ),
+  );
+  const names = ["neuron", "update", "activation", "its value vector promotes", "and suppresses"];
+  const head = element("tr", {}, ...names.map((name) => heading(name, "col")));
+  const table = element("table", { class: "figures ranking" }, element("thead", {}, head), element("tbody", {}, ...rows));
+  const count = total(found.blocks.map((block) => block.update.length)).toLocaleString("en");
+  const panels = [{ name: "update", blocks: found.blocks.map((block) => block.update) }];
+  return [
+    element(
+      "header",
+      {},
+      element("h1", {}, question(found)),
+      element("p", { class: "subtitle" }, element("bdi", { class: "model" }, found.model), ` · ${count} MLP neurons`),
+    ),
+    element("div", { class: "overview" }, prediction(found), ledger(found)),
+    section("Neurons", "neurons", scroller(table)),
+    byIndex(panels, found.named[0]?.block ?? 0, id),
+    notes(found),
+  ];
+}
+
+/** Means over a dataset: a ranking, and all heads, or all neurons of a block. */
+function renderSurvey(found, id) {
+  const { groups, part } = found;
+  const scale = makeScale(found.ranked.flatMap((each) => Object.values(each.mean)));
+  const rows = found.ranked.map((each) => {
+    const cells = groups.map(({ name }) => paint(element("td", {}, signed(each.mean[name], 3)), each.mean[name], scale));
+    return element("tr", {}, heading(each.label, "row"), ...cells);
+  });
+  const names = groups.map((group) => heading(`${group.name} (${group.examples})`, "col"));
+  const head = element("tr", {}, heading(part.slice(0, -1), "col"), ...names);
+  const table = element("table", { class: "figures ranking" }, element("thead", {}, head), element("tbody", {}, ...rows));
+  const data = found.data.map(([name]) => name).join(", ");
+  const rest =
+    part === "heads"
+      ? groups.map((group) => section(group.name, "heads", scroller(headTable(group.update, null))))
+      : [byIndex(groups.map((group) => ({ name: group.name, blocks: group.update })), found.ranked[0].block, id)];
+  return [
+    element(
+      "header",
+      {},
+      element("h1", {}, `Which ${part} decide?`),
+      element("p", { class: "subtitle" }, element("bdi", { class: "model" }, found.model), ` · mean over ${found.examples} examples of ${data}`),
+    ),
+    section("Ranked", "neurons", scroller(table)),
+    ...rest,
+    notes(found),
+  ];
+}
+
+function listed(texts) {
+  return texts.slice(0, 4).flatMap((text, index) => [index > 0 ? " " : "", visibleText(trimmed(text))]);
+}
+
+/** What every neuron of the chosen block adds, over its index: one panel for each group. */
+function byIndex(panels, first, id) {
+  const options = panels[0].blocks.map((_, block) => element("option", { value: String(block) }, `block ${block + 1}`));
+  const select = element("select", { id: `${id}-block` }, ...options.reverse());
+  const drawn = element("div", { class: "panels" });
+  const draw = () => drawn.replaceChildren(...panels.map((panel) => scatter(panel, Number(select.value), panels)));
+  select.value = String(first);
+  select.addEventListener("change", draw);
+  draw();
+  const choice = element("p", { class: "controls" }, element("label", { for: `${id}-block` }, "Neurons of "), select);
+  return section("Neuron by neuron", "by-index", choice, drawn);
+}
+
+/** A panel: every neuron is a point, the strongest have their index beside them. */
+function scatter({ name, blocks }, block, panels) {
+  const values = blocks[block];
+  const largest = Math.max(...panels.flatMap((panel) => panel.blocks[block].map(Math.abs))) || 1;
+  const at = (kind, index, ...children) => {
+    const put = element("span", { class: `${kind} ${values[index] < 0 ? "lowers" : "raises"}` }, ...children);
+    put.style.setProperty("--across", (index / Math.max(1, values.length - 1)).toFixed(4));
+    put.style.setProperty("--down", (0.5 - (0.42 * values[index]) / largest).toFixed(4));
+    return put;
+  };
+  const ranked = [...values.keys()].sort((one, two) => Math.abs(values[two]) - Math.abs(values[one])).slice(0, 6);
+  const named = ranked.filter((index) => Math.abs(values[index]) > 0.3 * largest);
+  const label = `${name}: ${values.length} neurons of block ${block + 1}, up to ±${largest.toPrecision(2)}`;
+  const points = values.map((_, index) => at("point", index));
+  const panel = element("div", { class: "panel", role: "img", "aria-label": label }, ...points);
+  panel.append(...named.map((index) => at("name", index, String(index))));
+  return element("figure", {}, panel, element("figcaption", {}, label));
 }
 
 // ---------------------------------------------------------------- columns
