@@ -7,7 +7,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 WHEEL_VENV := .venv-wheel
 PROCESSES ?= 2
 TESTS ?= tests
-FAMILY_TESTS := $(addprefix tests/test_,baselines.py doctor.py golden.py identities.py neurons.py proof.py reference.py)
+FAMILY_TESTS := $(addprefix tests/test_,baselines.py doctor.py golden.py identities.py neurons.py proof.py reference.py translation.py translators.py)
 BUILT_FROM := pyproject.toml setup.py src/whyword/kernel.cpp
 
 .PHONY: demo test lint types unit docs wheel test-oldest picture clean
