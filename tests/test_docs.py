@@ -133,6 +133,15 @@ def test_the_python_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.real
+def test_the_python_of_the_evaluation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch_folder()
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks("evaluation.md")
+    assert [row.name for row in names["report"].rows] == ["builtin-aga"]
+    assert (tmp_path / "run" / "table.md").exists()
+
+
+@pytest.mark.real
 def test_the_python_of_the_methods_runs(capsys: pytest.CaptureFixture[str]) -> None:
     fetch_folder()
     names = run_blocks("methods.md")
