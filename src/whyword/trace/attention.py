@@ -124,9 +124,9 @@ class AttentionCall:
         sources = torch.arange(self.key.shape[2], device=self.key.device)
         return _add((sources <= places.index(self.key.device)[:, :, None])[:, None], self._dtype)
 
-    def _each_row(self, mask: Shaped[Tensor, "_example _head _ source"]) -> Tensor:
-        """Give a mask that may be one for all rows with an entry for each."""
-        return mask.expand(-1, -1, self.query.shape[2], -1)
+    def _each_row(self, mask: Shaped[Tensor, "_example _head _ _source"]) -> Tensor:
+        """Give a mask that may be one for all rows with an entry for each; some are wider than the keys."""
+        return mask[..., : self.key.shape[2]].expand(-1, -1, self.query.shape[2], -1)
 
     def _pick(self, added: Shaped[Tensor, "_example _head row source"], places: Places) -> Tensor:
         """Pick the explained positions of what is added to scores."""
