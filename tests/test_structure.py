@@ -38,6 +38,7 @@ ORDER = (
     "pipeline",
     "batch",
     "translate",
+    "alignment",
     "loading",
     "doctor",
     "cli",

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .aer import aer
 from .doctor import doctor
 from .explain import explain
 from .models import models
@@ -22,7 +23,7 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, predict, translate, models, doctor):
+for command in (explain, predict, translate, aer, models, doctor):
     application.command()(command)
 
 
