@@ -20,7 +20,7 @@ from families import DISTINCT, FAMILIES, build
 
 settings.register_profile("default", deadline=None, max_examples=25)
 settings.load_profile("default")
-torch.set_num_threads(2)
+torch.set_num_threads(2 if "PYTEST_XDIST_WORKER" not in os.environ else 1)
 
 
 @pytest.fixture(scope="session")

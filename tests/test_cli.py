@@ -1,5 +1,6 @@
 """The command: what it prints where, its exit codes, its two-line errors."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 import whyword
 from whyword.cli import application
+from whyword.methods import COMPARED
 
 import toy_tokenizers
 from families import build
@@ -120,8 +122,8 @@ def test_a_forced_or_forbidden_bos(folder: str) -> None:
 def test_by_and_top(folder: str, by: str) -> None:
     shown, _ = run("explain", PROMPT, "-m", folder, "--by", by, "--top", "2")
     rows = [line for line in shown.split("\n\n")[1].splitlines() if line.strip()]
-    header = by in ("block", "head")
-    assert len(rows) == 2 + header, shown
+    expected = {"block": 3, "head": 5, "token": 2, "word": 2}  # two heads that raise, two that lower
+    assert len(rows) == expected[by], shown
 
 
 def test_several_models_one_below_the_other(folder: str) -> None:
@@ -261,3 +263,100 @@ def test_a_reader_that_leaves(folder: str) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stdout == '{"schema":'
     assert "Traceback" not in done.stderr
+
+
+def test_a_comparison(folder: str, tmp_path: Path) -> None:
+    options = ["-t", "has", "-f", "have", "-m", folder]
+    shown, said = run("compare", PROMPT, *options, "--by", "word", "-o", str(tmp_path / "c.json"))
+    assert said == f"Saved {tmp_path / 'c.json'}\n"
+    firsts = [line.split()[0] for line in shown.splitlines() if line.strip()]
+    assert [first for first in firsts if first in COMPARED] == list(COMPARED)
+    assert "= model, error" in shown
+    again = whyword.read(tmp_path / "c.json")
+    printed, _ = run("compare", PROMPT, *options, "--json")
+    assert json.loads(printed) == again.to_dict()
+    some, _ = run("compare", PROMPT, *options, "--method", "erasure-logits", "--method", "logit", "--json")
+    assert [each["method"] for each in json.loads(some)["methods"]] == ["erasure-logits", "logit"]
+    for ending in ("html", "tex", "csv"):
+        run("compare", PROMPT, *options, "--method", "attention", "-o", str(tmp_path / f"c.{ending}"))
+        assert (tmp_path / f"c.{ending}").stat().st_size > 100
+
+
+def test_a_baseline_in_the_terminal(folder: str) -> None:
+    shown, _ = run("explain", PROMPT, "-t", "has", "-f", "have", "-m", folder, "--method", "gradient-norm")
+    assert "score: size of the gradient of the logit (difference)" in shown
+    assert "scores do not add up to it" in shown
+
+
+def test_what_cannot_be_compared(folder: str) -> None:
+    wrong, remedy = refused("compare", "3 x", "--ids", "-m", folder)
+    assert (wrong, remedy) == ("'x' is not a token id.", "With --ids, give ids with spaces between them.")
+    _, said = run("compare", PROMPT, "-m", folder, "--method", "shap", code=2)
+    assert "'shap' is not one of" in said
+
+
+def test_neurons_of_a_prompt(folder: str, tmp_path: Path) -> None:
+    asked = ["neurons", PROMPT, "-t", "has", "-f", "have", "-m", folder, "--top", "3"]
+    shown, _ = run(*asked)
+    lines = shown.splitlines()
+    assert lines[0] == "Why “has” and not “have”?"
+    assert "144 MLP neurons at" in lines[2]
+    assert len([line for line in lines if line.strip()[:2] in ("1.", "2.", "3.")]) == 6
+    assert "= MLPs in the ledger, error" in shown
+    printed, said = run(*asked, "--json", "-o", str(tmp_path / "n.html"), "-o", str(tmp_path / "n.csv"))
+    document = json.loads(printed)
+    assert document["schema"] == "whyword.neurons/1"
+    assert said.count("Saved") == 2
+    rows = (tmp_path / "n.csv").read_text().splitlines()
+    assert rows[0] == "block,expert,neuron,gate,activation,update"
+    assert len(rows) == 1 + 144
+    assert refused(*asked, "-o", str(tmp_path / "n.tex"))[0] == "'n.tex': there is no .tex of this."
+
+
+def test_neurons_over_a_dataset(folder: str, tmp_path: Path) -> None:
+    asked = ["neurons", "--data", "builtin-ana", "-m", folder, "--limit", "6"]
+    out = tmp_path / "run"
+    shown, said = run(*asked, "--out", str(out), "--split", "number")
+    assert shown.splitlines()[0] == "Which neurons decide? builtin-ana"
+    assert "ranked by how much groups differ" in shown
+    assert f"Saved {out}" in said.replace("\n", "")
+    written = {path.name for path in out.iterdir()}
+    assert {"neurons.safetensors", "neurons.json", "neurons.csv"} <= written
+    if importlib.util.find_spec("matplotlib") is not None:
+        assert {"neurons.png", "block-01.png", "block-03.png"} <= written
+    again, _ = run(*asked, "--out", str(out), "--split", "number")
+    assert again == shown
+    heads, _ = run(*asked, "--heads", "--top", "2", "-o", str(tmp_path / "heads.csv"))
+    assert "block     1     2     3     4  head" in heads
+    assert (tmp_path / "heads.csv").read_text().startswith("block,head,all\n")
+    answers, _ = run(*asked, "--neuron", "2.7", "--top", "1")
+    assert answers.splitlines()[0] == "Which inputs does neuron 2.7 answer to?"
+    assert refused(*asked, "--neuron", "2.7", "-o", str(tmp_path / "a.html"))[1] == "Known endings: .json."
+    ablated, _ = run(*asked, "--neuron", "2.7", "--ablate", "--json")
+    assert json.loads(ablated)["schema"] == "whyword.ablation/1"
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ([], "There is no prompt."),
+        (["A", "--data", "ioi"], "A prompt and --data were given."),
+        (["--data", "ioi", "-t", "has"], "--data was given with a target or foil."),
+        (["A", "--heads"], "--heads was given without --data."),
+        (["A", "--out", "run"], "--out was given without --data."),
+        (["--data", "builtin-ioi", "--ablate"], "--ablate was given without --neuron."),
+        (["--data", "ioi", "--neuron", "1.2", "--heads"], "--neuron was given with --out or --heads."),
+    ],
+)
+def test_what_neurons_refuses(options: list[str], wrong: str) -> None:
+    assert refused("neurons", *options)[0] == wrong
+
+
+def test_the_full_account(folder: str) -> None:
+    asked = ["explain", PROMPT, "-t", "has", "-f", "have", "-m", folder, "--account"]
+    shown, _ = run(*asked, "--by", "word")
+    assert "The full account: every logit but biases on a token" in shown
+    document = json.loads(run(*asked, "--json")[0])
+    account = document["account"]
+    assert sum(account["scores"]) + account["biases"] == pytest.approx(document["ledger"]["logit"], abs=1e-4)
+    assert refused(*asked, "--method", "logit")[0] == "--account was given with --continue or --method logit."

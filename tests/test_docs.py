@@ -79,7 +79,7 @@ def test_the_site_documents_every_public_name(site: Path) -> None:
     page = (site / "api.html").read_text()
     for name in whyword.__all__:
         assert f'id="whyword.{name}"' in page, name
-    for name in ("Architecture", "Attention", "Mlp", "Norm", "Stack", "ValueLayout"):
+    for name in ("Architecture", "Attention", "Experts", "Mlp", "Norm", "Stack", "ValueLayout"):
         assert f'id="whyword.models.{name}"' in page, name
 
 
@@ -105,10 +105,17 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
     assert [line for line in page.splitlines() if line.startswith("## ")] == [
         "## whyword",
         "## whyword explain",
+        "## whyword compare",
+        "## whyword neurons",
         "## whyword predict",
         "## whyword translate",
         "## whyword models",
         "## whyword doctor",
+        "## whyword datasets",
+        "## whyword evidence",
+        "## whyword evaluate",
+        "## whyword table",
+        "## whyword figures",
     ]
 
 
@@ -126,8 +133,22 @@ def test_the_python_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("block", [block for block in blocks("index.md", "text") if block.startswith("$")])
-def test_what_the_quickstart_shows_is_what_is_printed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_the_methods_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    fetch_folder()
+    names = run_blocks("methods.md")
+    assert names["c"]["erasure"].measure.unit == "probability"
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    whole, without = names["found"].probabilities[0], names["found"].probabilities[1]
+    lost = (whole - without).tolist()
+    assert names["c"]["erasure"].scores[0].item() == pytest.approx(lost[0] - lost[1], rel=1e-3)
+
+
+SHOWN = [block for page in ("index.md", "methods.md", "inside.md") for block in blocks(page, "text")]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("block", [block for block in SHOWN if block.startswith("$")])
+def test_what_the_pages_show_is_what_is_printed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch_folder()
     compare_with_the_command(block, monkeypatch)
 
@@ -146,12 +167,23 @@ def compare_with_the_command(block: str, monkeypatch: pytest.MonkeyPatch) -> Non
     printed = "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
     printed, shown = (re.sub(r"error \S+", "error", text.rstrip()) for text in (printed, shown))
     printed, shown = (
-        text.replace(" 0.00", "+0.00") for text in (printed, shown)
+        re.sub(" {4,5}·", " +0.00", text.replace(" 0.00", "+0.00")) for text in (printed, shown)
     )  # next to nothing either way
     assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", shown)
     assert [float(number) for number in _NUMBER.findall(printed)] == pytest.approx(
         [float(number) for number in _NUMBER.findall(shown)], abs=0.011
     )
+
+
+@pytest.mark.real
+def test_the_python_of_the_page_about_the_inside(capsys: pytest.CaptureFixture[str]) -> None:
+    fetch_folder()
+    run_blocks("inside.md")
+    neuron, mlp, account = capsys.readouterr().out.strip().splitlines()
+    assert neuron == "29.907 -3.46 (' were', 'were')"
+    for line in (mlp, account):
+        one, two = line.split(" = ")
+        assert float(one) == pytest.approx(float(two), abs=2e-3)
 
 
 def test_the_description_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,6 +193,12 @@ def test_the_description_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None
     assert float(error) <= 1e-4
     assert wrong.startswith("block 1: stream in + all that was written = ")
     assert remedy
+
+
+def test_adding_a_family_in_three_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    names = run_blocks("families.md")
+    assert names["model"].architecture is names["starcoder2"]
+    assert float(capsys.readouterr().out) <= 1e-4
 
 
 def test_the_table_of_families_is_the_catalogue() -> None:
@@ -194,6 +232,22 @@ def test_types_that_the_general_description_fits(family: str) -> None:
     model = whyword.load(network)
     assert model.architecture is GENERAL
     assert whyword.explain(model, prompt_of(9), target=5).ledger.error <= 1e-9
+
+
+def test_the_page_of_datasets(capsys: pytest.CaptureFixture[str]) -> None:
+    from whyword.data import read_datasets
+
+    run_blocks("data.md")
+    printed, samples = blocks("data.md", "text")
+    assert capsys.readouterr().out == printed
+    shown = set()
+    for dataset in read_datasets(["builtin"]):
+        for example in dataset.examples[:2]:
+            ((start, end),) = example.word
+            prefix = f"{example.prefix[:start]}[{example.prefix[start:end]}]{example.prefix[end:]}"
+            name = dataset.name.removeprefix("builtin-")
+            shown.add(f"{name:<6} {prefix} … {example.target} / {example.foil}")
+    assert set(samples.splitlines()) <= shown
 
 
 def test_how_it_is_built_names_every_module() -> None:

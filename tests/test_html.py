@@ -546,6 +546,64 @@ def test_a_continuation_is_a_triangle_that_opens_its_tokens(show: Open) -> None:
     assert page.locator(".chosen tr.head").count() == 2
 
 
+def measured(unit: str, summary: str, **facts: bool) -> dict[str, Any]:
+    return {
+        "unit": unit,
+        "summary": summary,
+        "by_block": False,
+        "adds_up": False,
+        "contrastive": True,
+        **facts,
+    }
+
+
+def test_a_comparison_has_a_row_for_every_method(show: Open) -> None:
+    prediction = {key: value for key, value in KEYS.items() if key not in ("method", "scores", "by_block")}
+    scores = KEYS["scores"]
+    erased = {"method": "erasure", "measure": measured("probability", "what is lost"), "by_block": [scores]}
+    shares = {"method": "attention", "measure": measured("share", "weights", contrastive=False)}
+    methods = [
+        {**erased, "scores": [score / 1000 for score in scores]},
+        {**shares, "scores": [abs(score) for score in scores], "by_block": [scores]},
+    ]
+    page = show({**prediction, "schema": "whyword.comparison/1", "methods": methods})
+    rows = rows_of(page, "tbody tr")
+    assert [(row[0], row[-1]) for row in rows] == [("erasure", "probability"), ("attention", "share")]
+    assert float(rows[0][1].replace("−", "-")) == pytest.approx(scores[0] / 1000, abs=1e-4)
+    strongest = page.locator(".heat.comparison tbody tr").evaluate_all(
+        "rows => rows.map(row => Math.max(...[...row.cells]"
+        ".map(cell => cell.style.getPropertyValue('--strength'))))"
+    )
+    assert strongest == [1, 1]  # each row up to its own largest number
+    assert "The same for every target and foil." in page.locator(".notes").first.text_content()
+    tokens = len(columns_of(page))
+    page.get_by_role("button", name="Words").click()
+    assert len(columns_of(page)) <= tokens
+
+
+def test_a_baseline_has_one_row_and_says_its_unit(show: Open) -> None:
+    scores = [score / 1000 for score in KEYS["scores"]]
+    measure = measured("probability", "what is lost")
+    page = show({**KEYS, "method": "erasure", "measure": measure, "scores": scores, "by_block": [scores]})
+    (row,) = rows_of(page, "tbody tr")
+    assert (row[0], row[-1]) == ("score", "probability")
+    assert page.locator(".heat tfoot").count() == 0
+    lead = page.locator(".map .lead").text_content()
+    assert lead.startswith(
+        "Scores in probability: what is lost. They do not add up to the logit difference of"
+    )
+    page.locator(".heat tbody td").first.hover()
+    assert "(probability)" in page.locator(".readout").text_content()
+    page.locator(".heat tbody td").first.click()
+    assert page.locator(".heat tr.head").count() == 0
+
+
+def test_a_capped_logit_has_a_column(show: Open) -> None:
+    page = show({**KEYS, "target": {**KEYS["target"], "capped": 1.25}})
+    assert "1.250" in page.locator(".prediction tr.target").text_content()
+    assert "capped" in page.locator(".prediction thead").text_content()
+
+
 def test_a_schema_that_is_not_known(show: Open) -> None:
     page = show({"schema": "whyword.other/9"}, KEYS)
     assert (
@@ -661,6 +719,84 @@ def test_a_real_explanation(show: Open) -> None:
     assert words == [word for word, _ in explanation.words()]
     page.locator(".heat tr.block th").first.click()
     assert page.locator("tr.head").count() == 4
+
+
+def test_heads_as_a_map(show: Open) -> None:
+    page = show(KEYS)
+    table = page.locator(".by-head")
+    assert table.locator("thead th").all_text_contents() == ["block", "1", "2"]
+    assert table.locator("tbody tr").first.locator("th, td").all_text_contents() == ["3", "+0.87", "+0.87"]
+    table.locator("button").nth(2).click()  # block 2, head 1
+    assert page.locator(".head-tokens").text_content().startswith("2.1 −0.500: The ")
+    assert page.locator(".head-tokens .piece").count() == 3
+
+
+def neurons_document() -> dict[str, Any]:
+    left_out = ("by_block", "by_head", "scores", "method")
+    named = {"activation": -2.0, "gate": 1.0, "promotes": [" are", "<b>"], "suppresses": [" is"]}
+    return {
+        **{key: value for key, value in KEYS.items() if key not in left_out},
+        "schema": "whyword.neurons/1",
+        "blocks": [{"update": [0.1, -0.2, 0.7]}, {"update": [0.0, 0.4, 0.1]}, {"update": [0.0, 0.0, 0.0]}],
+        "named": [
+            {"label": "1.2", "block": 0, "update": 0.7, **named},
+            {"label": "1.1", "block": 0, "update": -0.2, **named},
+        ],
+    }
+
+
+def test_neurons(show: Open) -> None:
+    page = show(neurons_document())
+    rows = page.locator(".ranking tbody tr")
+    assert rows.first.locator("th, td").all_text_contents() == ["1.2", "+0.700", "−2.00", "are <b>", "is"]
+    assert rows.nth(1).locator("td").first.get_attribute("class") == "lowers"
+    assert page.locator(".panels .point").count() == 3
+    assert page.locator(".panels .name").all_text_contents() == ["2"]
+    page.locator("select").select_option("1")
+    assert page.locator(".panels .name").all_text_contents() == ["1"]
+    assert "9 MLP neurons" in page.locator(".subtitle").text_content()
+
+
+@pytest.mark.parametrize("part", ["heads", "neurons"])
+def test_a_survey(show: Open, part: str) -> None:
+    groups = [
+        {"name": name, "examples": 7, "logit": 1.0, "update": [[0.5, -0.25], [0.125, 0.0]]}
+        for name in ("this,that", "these,those")
+    ]
+    mean = {"this,that": 0.5, "these,those": -0.125}
+    document = {
+        "schema": "whyword.survey/1",
+        "model": "tiny",
+        "part": part,
+        "data": [["dna", "0"]],
+        "examples": 14,
+        "groups": groups,
+        "ranked": [{"label": "1.1", "block": 0, "mean": mean}],
+        "notes": KEYS["notes"],
+    }
+    page = show(document, KEYS)
+    ranking = page.locator(".ranking")
+    assert ranking.locator("thead th").all_text_contents() == [part[:-1], "this,that (7)", "these,those (7)"]
+    assert ranking.locator("tbody th, tbody td").all_text_contents() == ["1.1", "+0.500", "−0.125"]
+    shown = page.locator("article").first
+    assert shown.locator(".by-head td").count() == (8 if part == "heads" else 0)
+    assert shown.locator(".panels .point").count() == (0 if part == "heads" else 4)
+
+
+def test_the_account(show: Open) -> None:
+    account = {
+        "attention": [1.0, 0.0, 0.0],
+        "mlp": [0.5, 0.25, 0.0],
+        "embedding": [0.0, 0.0, -0.25],
+        "scores": [1.5, 0.25, -0.25],
+        "biases": 0.0,
+        "logit": 1.5,
+        "note": "heuristic",
+    }
+    page = show(KEYS | {"account": account})
+    first = page.locator(".account tbody tr").first.locator("th, td").all_text_contents()
+    assert first == ["The", "+1.000", "+0.500", "0.000", "+1.500"]
+    assert "All tokens +1.500 and biases 0.000 make +1.500." in page.locator(".account .lead").text_content()
 
 
 # ------------------------------------------------------------ a translation

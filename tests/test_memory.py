@@ -54,11 +54,11 @@ def test_smaller_chunks_change_no_number_and_half_precision_few(long_model: whyw
     whole = whyword.explain(long_model, prompt_of(LONG), target=5, foil=9)
     size = whole.by_block.abs().sum()
     small = estimate(long_model, request, Plan(blocks, chunk=16))
-    assert make_plan(long_model, request, blocks, small) == Plan(blocks, chunk=16)
+    assert make_plan(long_model, request, Plan(blocks), small) == Plan(blocks, chunk=16)
     chunked = whyword.explain(long_model, prompt_of(LONG), target=5, foil=9, max_memory=small)
     assert float((chunked.by_block - whole.by_block).abs().max()) <= 1e-7 * float(size)
     half = estimate(long_model, request, Plan(blocks, chunk=8, half=True))
-    assert make_plan(long_model, request, blocks, half).half
+    assert make_plan(long_model, request, Plan(blocks), half).half
     halved = whyword.explain(long_model, prompt_of(LONG), target=5, foil=9, max_memory=half)
     difference = float((halved.by_block - whole.by_block).abs().max())
     assert 0 < difference <= 1e-3 * float(size)

@@ -14,12 +14,14 @@ ORDER = (
     "errors",
     "lazy",
     "progress",
+    "methods",
     "document",
     "view",
     "workspace",
     "tokens",
     "pieces",
     "languages",
+    "data",
     "models",
     "norm",
     "proof",
@@ -34,13 +36,17 @@ ORDER = (
     "pair",
     "explanation",
     "translation",
-    "reading",
+    "comparison",
+    "accounting",
+    "saved",
     "pipeline",
     "batch",
     "translate",
     "alignment",
+    "inside",
     "loading",
     "doctor",
+    "evaluation",
     "cli",
     "__main__",
 )
@@ -85,7 +91,7 @@ def test_a_model_type_is_named_in_the_catalogue_only() -> None:
 
 def test_hooks_are_in_one_place() -> None:
     with_hooks = {path.name for path in modules() if "register_forward" in path.read_text()}
-    assert with_hooks == {"recorder.py"}
+    assert with_hooks == {"hooks.py", "recorder.py"}
 
 
 def test_house_rules() -> None:
@@ -98,22 +104,30 @@ def test_house_rules() -> None:
 
 def test_the_public_names() -> None:
     assert whyword.__all__ == [
+        "Account",
+        "Comparison",
         "Continuation",
         "Explanation",
         "InputError",
         "Ledger",
         "Model",
         "ModelError",
+        "Neurons",
         "ProofError",
         "Tokens",
         "Translation",
         "WhywordError",
+        "account",
+        "compare",
+        "compare_batch",
+        "evaluate",
         "explain",
         "explain_batch",
         "explain_continuation",
         "explain_translation",
         "load",
         "mixing",
+        "neurons",
         "predict",
         "read",
         "show_progress",

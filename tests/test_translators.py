@@ -70,7 +70,9 @@ def test_padding_and_the_order_of_a_batch_change_nothing(translator: whyword.Mod
             torch.testing.assert_close(own[:, : len(source)], theirs.dense()[0])
             assert not own[:, len(source) :].any()
         for ours, theirs in zip(
-            together.decoder.cross_contributions, trace.decoder.cross_contributions, strict=True
+            together.decoder.cross_attention.contributions,
+            trace.decoder.cross_attention.contributions,
+            strict=True,
         ):
             own = ours.dense()[example, : len(prompt)]
             kept = torch.cat([own[:, : len(source)], own[:, -1:]], dim=1)

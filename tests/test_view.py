@@ -16,6 +16,7 @@ import whyword
 from whyword.view.colour import is_dark, seismic
 from whyword.view.grid import lay_out
 from whyword.view.latex import render_latex
+from whyword.view.matrix import render_matrix, sum_heads
 from whyword.view.terminal import print_document
 from whyword.view.wording import label, proof, signed
 
@@ -71,7 +72,9 @@ def test_a_grid_by_head_ranks_all_heads(document: dict[str, Any]) -> None:
         sum(document["ledger"]["attention"]), abs=1e-5
     )
     strongest = lay_out(document, "head", top=2)
-    assert strongest.rows == grid.rows[:2]
+    raising = [row for row in grid.rows if row.total > 0][:2]
+    lowering = [row for row in grid.rows if row.total < 0][:2]
+    assert strongest.rows == (*raising, *lowering)
     assert strongest.sum.values == grid.sum.values  # of all heads
     block, head = map(int, grid.rows[0].label.split("."))
     assert grid.rows[0].values == tuple(document["by_head"][block - 1][head - 1])
@@ -316,3 +319,40 @@ def test_pictures_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_show_prints(model: whyword.Model, capsys: pytest.CaptureFixture[str]) -> None:
     whyword.explain(model, "A report", target="has", foil="have").show("word")
     assert "Why “has” and not “have”?" in capsys.readouterr().out
+
+
+def test_heads_are_a_heat_map(document: dict[str, Any]) -> None:
+    sums = sum_heads(document)
+    assert [len(row) for row in sums] == [4, 4, 4]
+    assert sum(map(sum, sums)) == pytest.approx(sum(document["ledger"]["attention"]), abs=1e-5)
+    wide = [line.plain for line in render_matrix(sums, 80, numbers=True)]
+    assert wide[0].split() == ["block", "1", "2", "3", "4", "head"]
+    assert [line.split()[0] for line in wide[1:]] == ["3", "2", "1"]
+    assert [float(cell.replace("·", "0")) for cell in wide[1].split()[1:]] == pytest.approx(
+        sums[2], abs=0.006
+    )
+    narrow = [line.plain for line in render_matrix(sums, 20, numbers=True)]
+    signs = [cell for line in narrow[1:] for cell in line.split()[1:]]
+    flat = [value for row in sums[::-1] for value in row]
+    largest = max(map(abs, flat))
+    assert signs == ["·" if abs(value) < 0.1 * largest else "+" if value > 0 else "−" for value in flat]
+    coloured = render_matrix(sums, 20, numbers=False)
+    assert any("on #" in str(span.style) for line in coloured for span in line.spans)
+
+
+def test_pictures_of_heads_and_neurons(model: whyword.Model, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    e = whyword.explain(model, "A report about", target="has", foil="have")
+    e.save(tmp_path / "blocks.svg")
+    e.save(tmp_path / "heads.svg", by="head")
+    heads = (tmp_path / "heads.svg").read_text()
+    assert "what every head adds" in heads
+    assert "what every head adds" not in (tmp_path / "blocks.svg").read_text()
+    found = whyword.neurons(model, "A report about", target="has", foil="have")
+    found.save(tmp_path / "neurons.svg")
+    strongest = found.named[0].name
+    picture = (tmp_path / "neurons.svg").read_text()
+    assert f"neuron of block {strongest.block + 1}" in picture
+    assert f">{strongest.neuron}<" in picture
+    found.save(tmp_path / "neurons.png")
+    assert (tmp_path / "neurons.png").read_bytes().startswith(b"\x89PNG")

@@ -1,5 +1,6 @@
 """Small real tokenizers of the kinds that matter, trained on the spot."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -20,14 +21,14 @@ CHAT = (
 KINDS = ("byte-level", "byte-level-prefix-space", "sentencepiece", "sentencepiece-bos")
 
 
-def make(kind: str) -> Any:
+def make(kind: str, corpus: Sequence[str] = CORPUS, vocabulary: int = 420) -> Any:
     """Train a tokenizer: byte-level BPE (GPT-2; with and without prefix space) or SentencePiece (Llama)."""
     tokenizer = _byte_level(kind.endswith("prefix-space")) if kind.startswith("byte") else _sentencepiece()
     alphabet = pre_tokenizers.ByteLevel.alphabet() if kind.startswith("byte") else []
     trainer = trainers.BpeTrainer(
-        vocab_size=420, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+        vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
-    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.train_from_iterator(corpus, trainer)
     if kind.endswith("bos"):
         bos = [("<s>", tokenizer.token_to_id("<s>"))]
         tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=bos)

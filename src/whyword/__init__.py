@@ -9,15 +9,19 @@ from .errors import InputError, ModelError, ProofError, WhywordError
 from .lazy import look_up_in
 
 if TYPE_CHECKING:
-    from .batch import explain_batch
+    from .accounting import Account, account
+    from .batch import compare_batch, explain_batch
+    from .comparison import Comparison
+    from .evaluation import evaluate
     from .explanation import Continuation, Explanation
+    from .inside.single import Neurons, neurons
     from .ledger import Ledger
     from .loading import load
     from .models import Model
-    from .pipeline import explain, explain_continuation, mixing, predict
+    from .pipeline import compare, explain, explain_continuation, mixing, predict
     from .progress import show_progress
     from .prompt import tokenize
-    from .reading import read
+    from .saved import read
     from .tokens import Tokens
     from .translate import explain_translation
     from .translation import Translation
@@ -25,22 +29,30 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Account",
+    "Comparison",
     "Continuation",
     "Explanation",
     "InputError",
     "Ledger",
     "Model",
     "ModelError",
+    "Neurons",
     "ProofError",
     "Tokens",
     "Translation",
     "WhywordError",
+    "account",
+    "compare",
+    "compare_batch",
+    "evaluate",
     "explain",
     "explain_batch",
     "explain_continuation",
     "explain_translation",
     "load",
     "mixing",
+    "neurons",
     "predict",
     "read",
     "show_progress",
@@ -50,20 +62,28 @@ __all__ = [
 __getattr__ = look_up_in(
     __name__,
     {
+        "Account": "accounting",
+        "Comparison": "comparison",
         "Continuation": "explanation",
         "Explanation": "explanation",
         "Ledger": "ledger",
         "Model": "models",
+        "Neurons": "inside.single",
         "Tokens": "tokens",
         "Translation": "translation",
+        "account": "accounting",
+        "compare": "pipeline",
+        "compare_batch": "batch",
+        "evaluate": "evaluation",
         "explain": "pipeline",
         "explain_batch": "batch",
         "explain_continuation": "pipeline",
         "explain_translation": "translate",
         "load": "loading",
         "mixing": "pipeline",
+        "neurons": "inside.single",
         "predict": "pipeline",
-        "read": "reading",
+        "read": "saved",
         "show_progress": "progress",
         "tokenize": "prompt",
     },

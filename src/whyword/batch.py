@@ -13,7 +13,9 @@ from typing import Any
 
 import torch
 
+from .attribute import plan_methods
 from .choice import Question, choose
+from .comparison import Comparison
 from .errors import InputError
 from .explanation import Explanation
 from .ledger import Target
@@ -22,10 +24,9 @@ from .models.model import Model
 from .pipeline import (
     Word,
     ask,
-    explain_trace,
-    find_method,
+    compare_trace,
     last_places,
-    mixed_blocks,
+    list_methods,
     record_contexts,
     require_decoder,
 )
@@ -34,7 +35,7 @@ from .prompt import Prompt
 from .tokens import Tokens
 from .trace import Plan
 
-__all__ = ["explain_batch"]
+__all__ = ["Asked", "compare_batch", "cut_batches", "explain_batch", "is_memory"]
 
 _AHEAD = 1024
 """Prompts that are read ahead, to find some of like length."""
@@ -66,18 +67,38 @@ def explain_batch(
     `batch_size`: the most prompts of a run; None: as many as pay, and fit into half of the free memory.
     Up to 1,024 prompts (or 16 batches) are read ahead.
     """
-    find_method(method)
+    compared = compare_batch(
+        model, prompts, targets=targets, foils=foils, methods=[method], batch_size=batch_size
+    )
+    return (comparison[method] for comparison in compared)
+
+
+def compare_batch(
+    model: Model,
+    prompts: Iterable[Prompt],
+    *,
+    targets: Word | Iterable[Word | None] | None = None,
+    foils: Word | Iterable[Word | Sequence[Word] | None] | None = None,
+    methods: Sequence[str] | None = None,
+    batch_size: int | None = None,
+) -> Iterator[Comparison]:
+    """Explain the next token of many prompts by several methods, in order.
+
+    One recorded run per batch serves all methods; what baselines run besides is run in batches too.
+    `methods`: see `compare`; the rest is as in `explain_batch`.
+    """
+    names = list_methods(methods)
     if batch_size is not None and batch_size < 1:
         raise InputError(f"batch_size is {batch_size}.", "Give the number of prompts of a batch, at least 1.")
     if isinstance(prompts, str):
         raise InputError("The prompts are one text.", "Give a list of prompts; for one there is explain.")
     asked = _read(require_decoder(model), prompts, targets, foils)
     total = len(prompts) if isinstance(prompts, Sequence) else None
-    return _explain_all(model, asked, method, batch_size, total)
+    return _compare_all(model, asked, names, batch_size, total)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """A prompt that was read."""
 
     number: int
@@ -91,28 +112,32 @@ def _refuse(number: int, error: InputError) -> InputError:
     return InputError(f"Prompt {number + 1}: {error.wrong}", error.remedy)
 
 
-def _explain_all(
-    model: Model, asked: Iterator[_Asked | InputError], method: str, batch_size: int | None, total: int | None
-) -> Iterator[Explanation]:
-    """Explain window after window; an error is raised where its prompt's turn comes."""
+def _compare_all(
+    model: Model,
+    asked: Iterator[Asked | InputError],
+    methods: list[str],
+    batch_size: int | None,
+    total: int | None,
+) -> Iterator[Comparison]:
+    """Compare window after window; an error is raised where its prompt's turn comes."""
     done = 0
     while window := list(islice(asked, _AHEAD if batch_size is None else 16 * batch_size)):
-        found: dict[int, Explanation | InputError] = {}
-        read = [each for each in window if isinstance(each, _Asked)]
-        for number, result in _explain_batches(model, _cut(model, read, method, batch_size), method):
+        found: dict[int, Comparison | InputError] = {}
+        read = [each for each in window if isinstance(each, Asked)]
+        for number, result in _compare_batches(model, cut_batches(model, read, methods, batch_size), methods):
             found[number] = result
             while done in found:
-                explanation = found.pop(done)
-                if isinstance(explanation, InputError):
-                    raise explanation
+                comparison = found.pop(done)
+                if isinstance(comparison, InputError):
+                    raise comparison
                 done += 1
                 report("prompts", done, total)
-                yield explanation
+                yield comparison
         if isinstance(window[-1], InputError):
             raise window[-1]
 
 
-def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> Iterator[_Asked | InputError]:
+def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> Iterator[Asked | InputError]:
     """Read every prompt with its target and foil, up to the first that is wrong."""
     columns = {"targets": _one_for_each(targets), "foils": _one_for_each(foils)}
     for number, prompt in enumerate(prompts):
@@ -126,7 +151,7 @@ def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> 
         except InputError as error:
             yield _refuse(number, error)
             return
-        yield _Asked(number, context, question)
+        yield Asked(number, context, question)
     for name, column in columns.items():
         if not isinstance(column, repeat) and next(column, _MISSING) is not _MISSING:
             yield InputError(f"There are more {name} than prompts.", _ONE_FOR_EACH)
@@ -137,34 +162,36 @@ def _one_for_each(words: Any) -> Iterator[Any]:
     return repeat(words) if words is None or isinstance(words, str | int) else iter(words)
 
 
-def _cut(model: Model, asked: Sequence[_Asked], method: str, batch_size: int | None) -> list[list[_Asked]]:
+def cut_batches(
+    model: Model, asked: Sequence[Asked], methods: list[str], batch_size: int | None
+) -> list[list[Asked]]:
     """Cut prompts into batches of like length; the batch of the first prompt goes first."""
-    batches: list[list[_Asked]] = []
-    room = int(_SHARE * free_memory(model.device))
+    batches: list[list[Asked]] = []
+    room, plan = int(_SHARE * free_memory(model.device)), plan_methods(model, methods)
     for each in sorted(asked, key=lambda each: len(each.context)):
         longest = len(each.context)
         if batches and longest <= 2 * len(batches[-1][0].context) + _LIKE:
             count = len(batches[-1]) + 1
-            if count <= batch_size if batch_size is not None else _pays(model, count, longest, method, room):
+            if count <= batch_size if batch_size is not None else _pays(model, count, longest, plan, room):
                 batches[-1].append(each)
                 continue
         batches.append([each])
     return sorted(batches, key=lambda batch: min(each.number for each in batch))
 
 
-def _pays(model: Model, examples: int, tokens: int, method: str, room: int) -> bool:
+def _pays(model: Model, examples: int, tokens: int, plan: Plan, room: int) -> bool:
     """Say whether so many prompts at once are faster, and fit."""
     if examples * tokens > _TOKENS.get(model.device.type, _MOST_TOKENS):
         return False
     width: int = model.config.hidden_size
     forward = examples * tokens * 24 * width * torch.finfo(model.dtype).bits // 8
-    return estimate(model, Request(examples, tokens), Plan(mixed_blocks(model, method))) + forward <= room
+    return estimate(model, Request(examples, tokens), plan) + forward <= room
 
 
-def _explain_batches(
-    model: Model, batches: list[list[_Asked]], method: str
-) -> Iterator[tuple[int, Explanation | InputError]]:
-    """Explain batch after batch; one that runs out of memory is halved, and so are those after it."""
+def _compare_batches(
+    model: Model, batches: list[list[Asked]], methods: list[str]
+) -> Iterator[tuple[int, Comparison | InputError]]:
+    """Compare batch after batch; one that runs out of memory is halved, and so are those after it."""
     waiting, most = deque(batches), max(map(len, batches), default=0)
     while waiting:
         batch = waiting.popleft()
@@ -172,9 +199,9 @@ def _explain_batches(
             waiting.appendleft(batch[most:])
             batch = batch[:most]
         try:
-            explained = _explain_together(model, batch, method)
+            compared = _compare_together(model, batch, methods)
         except (TooLargeError, MemoryError, RuntimeError) as error:
-            if not _is_memory(error):
+            if not is_memory(error):
                 raise
             if len(batch) == 1:
                 raise InputError(
@@ -188,15 +215,15 @@ def _explain_batches(
             )
             waiting.appendleft(batch)
             continue
-        yield from explained
+        yield from compared
 
 
-def _explain_together(
-    model: Model, batch: Sequence[_Asked], method: str
-) -> list[tuple[int, Explanation | InputError]]:
-    """Explain the prompts of a batch from one recorded run."""
+def _compare_together(
+    model: Model, batch: Sequence[Asked], methods: list[str]
+) -> list[tuple[int, Comparison | InputError]]:
+    """Compare methods on the prompts of a batch, from one recorded run."""
     contexts = [each.context for each in batch]
-    trace = record_contexts(model, contexts, last_places(contexts), method, None)
+    trace = record_contexts(model, contexts, last_places(contexts), methods, None)
     targets: list[Target] = []
     refused: dict[int, InputError] = {}
     for each, logits in zip(batch, trace.logits, strict=True):
@@ -206,14 +233,14 @@ def _explain_together(
             refused[each.number] = _refuse(each.number, error)
             targets.append(Target(int(logits.argmax())))
     forced = [len(each.question.forced) for each in batch]
-    explained = explain_trace(model, contexts, trace, targets, method, forced)
+    compared = compare_trace(model, contexts, trace, targets, methods, forced)
     return [
-        (each.number, refused.get(each.number, explanation))
-        for each, explanation in zip(batch, explained, strict=True)
+        (each.number, refused.get(each.number, comparison))
+        for each, comparison in zip(batch, compared, strict=True)
     ]
 
 
-def _is_memory(error: Exception) -> bool:
+def is_memory(error: Exception) -> bool:
     """Say whether an error is about memory: on a processor torch raises a plain RuntimeError."""
     if not isinstance(error, RuntimeError):
         return True

@@ -11,7 +11,7 @@ from .models.catalogue import CATALOGUE, GENERAL, find_entries
 from .models.model import Model
 from .models.open import name_source, open_model, read_config, read_dtype
 from .models.shrink import make_small
-from .models.tiny import FAMILIES, TRANSLATORS, build
+from .models.tiny import TRANSLATORS, build, find_present
 from .progress import report
 from .proof import gather_errors, tolerance_of
 
@@ -28,17 +28,6 @@ IDENTITIES = {
     "sum of the ledger": "sum of the ledger = logit",
 }
 """What is proven, by the name under which it is compared, in the words of a report."""
-_HINTS = {
-    "logits of the recorded run": "A hooked module does not give what it gives alone: check the paths.",
-    "attention weights × values": "Attention is not Σ weight × value here: describe its values with value=.",
-    "parts + output bias": "Attention(output=...) must be the projection that all heads go through.",
-    "stream in + all that was written": "Something lies between a sub-layer and the stream (norm_after, "
-    "norm_sum, a multiplier), a sub-layer is missing, or an output has the residual in it.",
-    "frozen norm of the last stream": "Check final_norm and norm=Norm(centred=, offset=, epsilon=).",
-    "capped output of the unembedding": "Check logit_cap, logit_multiplier and logit_divisor.",
-    "sum of the ledger": "Something lies between the unembedding and the logit: logit_multiplier, "
-    "logit_divisor or logit_cap.",
-}
 
 
 @dataclass(frozen=True)
@@ -65,6 +54,8 @@ class Diagnosis:
     """What failed, with both numbers; None: everything is proven."""
     hint: str | None
     """What to write in an entry."""
+    fits: tuple[str, ...]
+    """Where the description does not fit: catalogued ones that do."""
 
     @property
     def proven(self) -> bool:
@@ -94,11 +85,11 @@ def open_to_diagnose(
 
 def diagnose_families(dtype: str = "float64") -> Iterator[Diagnosis]:
     """Diagnose a small model of every catalogued family."""
-    families = [*FAMILIES, *TRANSLATORS]
-    for done, name in enumerate(families):
+    names = [*find_present(), *TRANSLATORS]
+    for done, name in enumerate(names):
         model = replace(open_model(build(name, read_dtype(dtype))), name=name)
         yield diagnose(model, "random, small")
-        report("families", done + 1, len(families))
+        report("families", done + 1, len(names))
 
 
 def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence[int] = LENGTHS) -> Diagnosis:
@@ -112,8 +103,8 @@ def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence
             try:
                 prove(model, probe(model, length))
             except (ProofError, ModelError) as error:
-                failure = f"{length} tokens: {error.wrong}"
-                hint = next((_HINTS[what] for what in _HINTS if what in error.wrong), error.remedy)
+                failure = f"{length} {'token' if length == 1 else 'tokens'}: {error.wrong}"
+                hint = error.remedy
         errors[length] = dict(found)
         if failure is not None:
             break
@@ -131,7 +122,21 @@ def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence
         errors=errors,
         failure=failure,
         hint=hint,
+        fits=() if failure is None else tuple(_find_fitting(model)),
     )
+
+
+def _find_fitting(model: Model) -> Iterator[str]:
+    """Try every catalogued description on a short prompt."""
+    entries = {entry.name: entry for entries in CATALOGUE.values() for entry in entries}
+    for name, entry in entries.items():
+        if (entry.encoder is None) != (model.architecture.encoder is None):
+            continue
+        try:
+            prove(replace(model, architecture=entry), probe(model, 2))
+        except (ProofError, ModelError):
+            continue
+        yield name
 
 
 def _say_why(model: Model) -> str:

@@ -10,8 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .document import CONTINUATION_SCHEMA, NOTES, SCHEMA
+from .document import CONTINUATION_SCHEMA, SCHEMA, notes_of
 from .ledger import Ledger
+from .methods import Measure, measure_of
 from .tokens import Token, Tokens
 
 if TYPE_CHECKING:
@@ -22,9 +23,10 @@ __all__ = [
     "Continuation",
     "Explanation",
     "Shown",
-    "read_explanation",
-    "write_ledger",
-    "write_numbers",
+    "explanation_from",
+    "ledger_from",
+    "ledger_to_dict",
+    "to_numbers",
 ]
 
 
@@ -38,6 +40,8 @@ class Choice:
     logit: float
     """Before it is capped, where the model caps its logits (Gemma 2)."""
     probability: float
+    capped: float | None = None
+    """The logit after the cap, which the probability comes from; None where the model has no cap."""
 
 
 class Shown:
@@ -47,11 +51,14 @@ class Shown:
         """Give the JSON document."""
         raise NotImplementedError
 
-    def save(self, path: str | Path) -> None:
-        """Write a file; its ending says what: .json, .html, .tex, .png, .svg or .csv."""
+    def save(self, path: str | Path, by: str = "block") -> None:
+        """Write a file; its ending says what: .json, .html, .tex, .png, .svg or .csv.
+
+        `by`: "head" makes the picture (.png, .svg) that of blocks × heads.
+        """
         from .view.files import save_documents
 
-        save_documents([self.to_dict()], path)
+        save_documents([self.to_dict()], path, by)
 
     def show(self, by: str = "block", top: int | None = None) -> None:
         """Print the terminal view, by block, head, token or word; `top`: only so many of them."""
@@ -88,8 +95,11 @@ class Explanation(Shown):
     target: Choice
     foils: tuple[Choice, ...]
     by_block: Float[Tensor, "block token"]
-    """The method's attribution by block; float32."""
+    """The method's attribution by block; one row for all blocks where the method has none; float32."""
     ledger: Ledger
+    mixing: Float[Tensor, "block token"] | None = None
+    """The stream of the explained position as a mix of input tokens, after the attention of every block
+    (heuristic); None for methods that do not mix, and in continuations. See `account`."""
 
     def __repr__(self) -> str:
         against = f" not {' | '.join(repr(foil.text) for foil in self.foils)}" if self.foils else ""
@@ -102,6 +112,11 @@ class Explanation(Shown):
     def foil(self) -> Choice | None:
         """The (first) foil; all of them are in `foils`."""
         return self.foils[0] if self.foils else None
+
+    @property
+    def measure(self) -> Measure:
+        """What the scores are: their unit, and whether they add up."""
+        return measure_of(self.method)
 
     @property
     def scores(self) -> Float[Tensor, " token"]:
@@ -126,17 +141,19 @@ class Explanation(Shown):
             "schema": SCHEMA,
             "model": self.model,
             "method": self.method,
+            "measure": asdict(self.measure),
             "text": self.tokens.text,
             "tokens": [asdict(token) for token in self.tokens],
             "forced": self.forced,
             "position": self.position,
             "target": asdict(self.target),
             "foils": [asdict(foil) for foil in self.foils],
-            "scores": write_numbers(self.scores),
-            "by_block": write_numbers(self.by_block),
-            "by_head": write_numbers(self.by_head),
-            "ledger": write_ledger(self.ledger),
-            "notes": dict(NOTES),
+            "scores": to_numbers(self.scores),
+            "by_block": to_numbers(self.by_block),
+            "by_head": to_numbers(self.by_head),
+            "mixing": None if self.mixing is None else to_numbers(self.mixing),
+            "ledger": ledger_to_dict(self.ledger),
+            "notes": notes_of([self.method]),
         }
 
 
@@ -176,18 +193,8 @@ class Continuation(Shown, Sequence[Explanation]):
         return reduce(_add, self.explanations)
 
 
-def read_explanation(document: dict[str, Any]) -> Explanation | Continuation:
-    """Read an explanation, or that of a continuation, from its document."""
-    if document["schema"] == SCHEMA:
-        return _from_document(document)
-    return Continuation(tuple(_from_document(part) for part in document["explanations"]))
-
-
-def _from_document(document: dict[str, Any]) -> Explanation:
-    ledger: dict[str, Any] = {
-        key: torch.tensor(value, dtype=torch.float64) if isinstance(value, list) else value
-        for key, value in document["ledger"].items()
-    }
+def explanation_from(document: dict[str, Any]) -> Explanation:
+    """Make the explanation that a document was made from."""
     return Explanation(
         model=document["model"],
         method=document["method"],
@@ -197,8 +204,37 @@ def _from_document(document: dict[str, Any]) -> Explanation:
         target=Choice(**document["target"]),
         foils=tuple(Choice(**foil) for foil in document["foils"]),
         by_block=torch.tensor(document["by_block"], dtype=torch.float32),
-        ledger=Ledger(by_head=torch.tensor(document["by_head"], dtype=torch.float32), **ledger),
+        ledger=ledger_from(document),
+        mixing=None if document.get("mixing") is None else torch.tensor(document["mixing"]),
     )
+
+
+def ledger_to_dict(ledger: Ledger) -> dict[str, Any]:
+    """Give the entries of a ledger; those by head are elsewhere in a document."""
+    entries: dict[str, Any] = {
+        "embedding": ledger.embedding,
+        "attention": ledger.attention.tolist(),
+        "attention_bias": ledger.attention_bias.tolist(),
+        "mlp": ledger.mlp.tolist(),
+        "norm_bias": ledger.norm_bias,
+        "unembedding_bias": ledger.unembedding_bias,
+        "total": ledger.total,
+        "logit": ledger.logit,
+        "error": ledger.error,
+    }
+    if ledger.cross_attention is not None and ledger.cross_attention_bias is not None:
+        entries["cross_attention"] = ledger.cross_attention.tolist()
+        entries["cross_attention_bias"] = ledger.cross_attention_bias.tolist()
+    return entries
+
+
+def ledger_from(document: dict[str, Any]) -> Ledger:
+    """Make the ledger of a document."""
+    entries: dict[str, Any] = {
+        key: torch.tensor(value, dtype=torch.float64) if isinstance(value, list) else value
+        for key, value in document["ledger"].items()
+    }
+    return Ledger(by_head=torch.tensor(document["by_head"], dtype=torch.float32), **entries)
 
 
 def _add(one: Explanation, two: Explanation) -> Explanation:
@@ -232,30 +268,12 @@ def _add(one: Explanation, two: Explanation) -> Explanation:
 
 def _join(one: Choice, two: Choice) -> Choice:
     """Join the choices of consecutive tokens: logits add up, probabilities multiply."""
-    return Choice(None, one.text + two.text, one.logit + two.logit, one.probability * two.probability)
+    capped = None if one.capped is None or two.capped is None else one.capped + two.capped
+    return Choice(None, one.text + two.text, one.logit + two.logit, one.probability * two.probability, capped)
 
 
-def write_ledger(ledger: Ledger) -> dict[str, Any]:
-    """Give a ledger's part of a document, heads left out."""
-    entries: dict[str, Any] = {
-        "embedding": ledger.embedding,
-        "attention": ledger.attention.tolist(),
-        "attention_bias": ledger.attention_bias.tolist(),
-        "mlp": ledger.mlp.tolist(),
-        "norm_bias": ledger.norm_bias,
-        "unembedding_bias": ledger.unembedding_bias,
-        "total": ledger.total,
-        "logit": ledger.logit,
-        "error": ledger.error,
-    }
-    if ledger.cross_attention is not None and ledger.cross_attention_bias is not None:
-        entries["cross_attention"] = ledger.cross_attention.tolist()
-        entries["cross_attention_bias"] = ledger.cross_attention_bias.tolist()
-    return entries
-
-
-def write_numbers(tensor: Tensor) -> list[Any]:
+def to_numbers(tensor: Tensor) -> list[Any]:
     """Write float32 numbers with the few digits that give them back exactly."""
     if tensor.ndim > 1:
-        return [write_numbers(row) for row in tensor]
+        return [to_numbers(row) for row in tensor]
     return [float(f"{number:.9g}") for number in tensor.tolist()]

@@ -18,12 +18,23 @@ from .errors import InputError
 from .models.model import Model
 from .trace import Plan
 
-__all__ = ["Request", "TooLargeError", "estimate", "free_memory", "make_plan", "read_size"]
+__all__ = [
+    "ACTIVATIONS",
+    "Request",
+    "TooLargeError",
+    "estimate",
+    "estimate_gradient",
+    "free_memory",
+    "make_plan",
+    "read_size",
+]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _LITTLE = 256 * 10**6
 """Bytes that are taken without looking at what is free."""
 _SMALLEST_CHUNK = 8
+ACTIVATIONS = 256 * 10**6
+"""Bytes of activations that are kept for a backward pass, where an example alone does not take more."""
 _TILES = 16 * 10**6
 """Bytes of the kernel's tiles and of what is left over between blocks."""
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -59,10 +70,25 @@ def estimate(model: Model, request: Request, plan: Plan) -> int:
     seen = rows * heads * request.tokens
     kept = blocks * (stream * value_heads * dim + 3 * seen + 6 * rows * width) + 3 * rows * model.vocabulary
     working = 2 * stream * heads * dim + 4 * seen
+    chunk = min(plan.chunk, request.tokens)
     if plan.mixed_blocks > 0:
-        chunk = min(plan.chunk, request.tokens)
         working += stream * (heads * width + 5 * width + chunk * (5 * heads + 3))
-    return size * (kept + working) + _contributions(request, plan, size) + _TILES
+    elif plan.rolled_blocks > 0:
+        working += stream * chunk * (3 * heads + 2)
+    total = size * (kept + working) + _contributions(request, plan, size) + _TILES
+    if plan.differentiated_blocks == 0:
+        return total
+    return total + max(
+        estimate_gradient(model, request.tokens), min(estimate_gradient(model, stream), ACTIVATIONS)
+    )
+
+
+def estimate_gradient(model: Model, tokens: int) -> int:
+    """Give the bytes of the activations that a backward pass keeps for so many tokens of one prompt."""
+    config, size = model.config, torch.finfo(model.dtype).bits // 8
+    width: int = config.hidden_size
+    inner: int = getattr(config, "intermediate_size", None) or 4 * width
+    return len(model.blocks) * tokens * size * (12 * width + 5 * inner)
 
 
 def _contributions(request: Request, plan: Plan, size: int) -> int:
@@ -72,12 +98,12 @@ def _contributions(request: Request, plan: Plan, size: int) -> int:
         for start in range(0, request.tokens, plan.chunk)
         for stop in [min(request.tokens, start + plan.chunk)]
     )
-    return plan.mixed_blocks * request.examples * pairs * (2 if plan.half else size)
+    matrices = plan.mixed_blocks + plan.rolled_blocks
+    return matrices * request.examples * pairs * (2 if plan.half else size)
 
 
-def make_plan(model: Model, request: Request, mixed_blocks: int, max_memory: int | str | None) -> Plan:
+def make_plan(model: Model, request: Request, whole: Plan, max_memory: int | str | None) -> Plan:
     """Choose how much is held at once, so that an explanation fits; refuse what cannot."""
-    whole = Plan(mixed_blocks)
     needed = estimate(model, request, whole)
     if max_memory is None and needed <= _LITTLE:
         return whole
@@ -94,7 +120,8 @@ def make_plan(model: Model, request: Request, mixed_blocks: int, max_memory: int
 
 def _smaller_plans(plan: Plan) -> list[Plan]:
     """List plans that need less, the quickest and most exact first."""
-    chunks = [rows for rows in (ROWS, 64, 32, 16, _SMALLEST_CHUNK) if plan.mixed_blocks > 0]
+    in_chunks = plan.mixed_blocks > 0 or plan.rolled_blocks > 0
+    chunks = [rows for rows in (ROWS, 64, 32, 16, _SMALLEST_CHUNK) if in_chunks]
     return [replace(plan, chunk=rows, half=half) for half in (False, True) for rows in chunks]
 
 
@@ -109,9 +136,9 @@ def _say_need(request: Request, needed: int, room: int, max_memory: int | str | 
 
 def _say_remedy(model: Model, request: Request, plan: Plan, room: int) -> str:
     """Say what would fit."""
-    smallest = _smaller_plans(plan)[-1] if plan.mixed_blocks > 0 else plan
+    smallest = [plan, *_smaller_plans(plan)][-1]
     ways = [f"max_memory={_gigabytes(estimate(model, request, smallest))!r}"]
-    if plan.mixed_blocks > 0:
+    if plan != Plan():
         logit = estimate(model, request, Plan())
         if logit <= room:
             ways.append(f"method='logit' ({_gigabytes(logit)})")

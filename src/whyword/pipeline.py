@@ -1,25 +1,27 @@
 """The whole pipeline in one call: text → Tokens → Trace → Ledger → Attribution."""
 
-import math
 from collections.abc import Iterator, Sequence
 from operator import index
 
 from jaxtyping import Float
 from torch import Tensor
 
-from .attribute import METHODS, Method
+from .attribute import METHODS, Predictions, find_methods, plan_methods, read_chances
 from .attribute.alti_logit import mix
+from .attribute.mixing_rows import mix_rows
 from .choice import AUTO, Question, choose, pose
+from .comparison import Comparison
 from .errors import InputError
 from .explanation import Choice, Continuation, Explanation
-from .ledger import Target, settle
+from .ledger import Target, read_choices, settle
 from .memory import Request, make_plan
+from .methods import COMPARED
 from .models.model import Model
 from .prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require_tokens, token_text
 from .tokens import Tokens
-from .trace import Places, Plan, Trace, generate, record
+from .trace import Places, Plan, Readout, Trace, generate, record
 
-__all__ = ["explain", "explain_continuation", "mixing", "predict"]
+__all__ = ["compare", "explain", "explain_continuation", "mixing", "predict"]
 
 Word = str | int
 
@@ -40,12 +42,29 @@ def explain(
     token where target and foil differ. `max_memory`: bytes, or a text such as "2GB", that the explanation may
     take beyond the forward pass; None: what is free.
     """
-    find_method(method)
+    return compare(model, prompt, target=target, foil=foil, methods=[method], max_memory=max_memory)[method]
+
+
+def compare(
+    model: Model,
+    prompt: Prompt,
+    *,
+    target: Word | None = None,
+    foil: Word | Sequence[Word] | None = None,
+    methods: Sequence[str] | None = None,
+    max_memory: int | str | None = None,
+) -> Comparison:
+    """Explain one prediction by several methods, from one recorded run and what baselines run besides.
+
+    `methods`: names; None: every kind of method once. The rest is as in `explain`. An explanation is found
+    by the name of its method: `compare(...)["erasure"]`.
+    """
+    names = list_methods(methods)
     context, question = ask(require_decoder(model), prompt, target, foil)
-    trace = record_contexts(model, [context], last_places([context]), method, max_memory)
+    trace = record_contexts(model, [context], last_places([context]), names, max_memory)
     targets = [choose(question, trace.logits[0])]
-    (explanation,) = explain_trace(model, [context], trace, targets, method, [len(question.forced)])
-    return explanation
+    (comparison,) = compare_trace(model, [context], trace, targets, names, [len(question.forced)])
+    return comparison
 
 
 def explain_continuation(
@@ -64,19 +83,20 @@ def explain_continuation(
     `foil`: None, or "auto": the runner-up at each position. `.sum()` explains the whole continuation.
     `max_memory`: see `explain`.
     """
-    find_method(method)
+    names = list_methods([method])
     if foil not in (None, AUTO):
         raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
     tokens = read_prompt(require_decoder(model), prompt)
     ids = _continuation_ids(model, tokens, continuation, new_tokens)
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
     places = Places((range(len(tokens) - 1, len(context)),))
-    trace = record_contexts(model, [context], places, method, max_memory)
+    trace = record_contexts(model, [context], places, names, max_memory)
     targets = [
         choose(Question((), id_, (), runner_up=foil == AUTO), logits)
         for id_, logits in zip(ids, trace.logits, strict=True)
     ]
-    return Continuation(tuple(explain_trace(model, [context], trace, targets, method, [0])))
+    compared = compare_trace(model, [context], trace, targets, names, [0])
+    return Continuation(tuple(comparison[method] for comparison in compared))
 
 
 def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...]:
@@ -85,11 +105,9 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...
         raise InputError(f"top is {top}.", "Ask for at least one token.")
     tokens = read_prompt(require_decoder(model), prompt)
     trace = record(model, [tokens.ids], last_places([tokens]))
-    logits, probabilities = trace.logits[0], trace.logits[0].softmax(-1)
-    return tuple(
-        Choice(id_, token_text(model, id_, tokens), float(trace.uncapped[0, id_]), float(probabilities[id_]))
-        for id_ in logits.topk(min(top, logits.shape[0])).indices.tolist()
-    )
+    best = trace.logits[0].topk(min(top, model.vocabulary)).indices.tolist()
+    target = Target(best[0], tuple(best[1:]))
+    return _list_choices(model, tokens, target, *_read_numbers(model, trace, [target])[0])
 
 
 def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
@@ -100,11 +118,11 @@ def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
     return mix(trace).float()
 
 
-def find_method(name: str) -> Method:
-    """Find a method by its name."""
-    if name not in METHODS:
-        raise InputError(f"There is no method {name!r}.", f"Methods: {', '.join(METHODS)}.")
-    return METHODS[name]
+def list_methods(names: Sequence[str] | None) -> list[str]:
+    """List methods, each once; refuse names that there are not."""
+    if isinstance(names, str):
+        raise InputError(f"The methods are one text, {names!r}.", f"Give a list, such as [{names!r}].")
+    return list(find_methods(COMPARED if names is None else names))
 
 
 def require_decoder(model: object) -> Model:
@@ -144,57 +162,75 @@ def ask(
     return read_prompt(model, extend_prompt(model, tokens, question.forced)), question
 
 
-def mixed_blocks(model: Model, method: str) -> int:
-    """Say in how many blocks, from the first, a method needs contributions: all below the last, or none."""
-    return len(model.blocks) - 1 if find_method(method).mixes else 0
-
-
 def record_contexts(
-    model: Model, contexts: Sequence[Tokens], places: Places, method: str, max_memory: int | str | None
+    model: Model,
+    contexts: Sequence[Tokens],
+    places: Places,
+    methods: Sequence[str],
+    max_memory: int | str | None,
 ) -> Trace:
-    """Record what a method needs, of some contexts at once, within some memory."""
+    """Record what methods need, of some contexts at once, within some memory."""
     request = Request(len(contexts), max(map(len, contexts)), places.each)
-    plan = make_plan(model, request, mixed_blocks(model, method), max_memory)
+    plan = make_plan(model, request, plan_methods(model, methods), max_memory)
     return record(model, [context.ids for context in contexts], places, plan)
 
 
-def explain_trace(
+def compare_trace(
     model: Model,
     contexts: Sequence[Tokens],
     trace: Trace,
     targets: Sequence[Target],
-    method: str,
+    methods: Sequence[str],
     forced: Sequence[int],
-) -> Iterator[Explanation]:
-    """Explain every position of a trace, example after example."""
+) -> Iterator[Comparison]:
+    """Explain every position of a trace by every method, example after example."""
     ledgers = settle(model, trace, targets)
-    attributions = METHODS[method].attribute(trace, ledgers)
-    normalisers = trace.logits.logsumexp(-1).tolist()
-    for row, (position, target, ledger, by_block) in enumerate(
-        zip(trace.places, targets, ledgers, attributions, strict=True)
-    ):
+    predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers)
+    attributions = {name: METHODS[name].attribute(predictions) for name in methods}
+    # For one position of each example: for every position of a continuation it would cost as much as the run.
+    mixing = mix_rows(model, trace) if "alti-logit" in methods and trace.places.each == 1 else None
+    numbers = _read_numbers(model, trace, targets)
+    for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
         example = row // trace.places.each
-        before, logits = contexts[example].first(position + 1), trace.logits[row]
-        choices = [
-            Choice(
-                id=id_,
-                text=token_text(model, id_, before),
-                logit=float(trace.uncapped[row, id_]),
-                probability=math.exp(float(logits[id_]) - normalisers[row]),
-            )
-            for id_ in (target.token, *target.foils)
-        ]
-        yield Explanation(
+        before = contexts[example].first(position + 1)
+        own, *foils = _list_choices(model, before, target, *numbers[row])
+        yield Comparison(
             model=model.name,
-            method=method,
             tokens=before,
             forced=forced[example],
             position=position,
-            target=choices[0],
-            foils=tuple(choices[1:]),
-            by_block=by_block.float(),
-            ledger=ledger,
+            target=own,
+            foils=tuple(foils),
+            by_block={name: matrices[row].float() for name, matrices in attributions.items()},
+            ledger=ledgers[row],
+            mixing=None if mixing is None else mixing[row].float(),
         )
+
+
+def _read_numbers(
+    model: Model, trace: Trace, targets: Sequence[Target]
+) -> list[tuple[list[float], list[float], list[float | None]]]:
+    """Read logits, probabilities and capped logits of targets and foils, position by position."""
+    chances = read_chances(Readout(trace.logits, trace.uncapped), targets)
+    logits, probabilities = chances.logits.tolist(), chances.probabilities.tolist()
+    capped: list[list[float | None]] = [[None] * len(row) for row in logits]
+    if model.logit_cap is not None:
+        capped = read_choices(trace.logits, targets).tolist()
+    return list(zip(logits, probabilities, capped, strict=True))
+
+
+def _list_choices(
+    model: Model,
+    before: Tokens,
+    target: Target,
+    logits: list[float],
+    probabilities: list[float],
+    capped: list[float | None],
+) -> tuple[Choice, ...]:
+    return tuple(
+        Choice(id_, token_text(model, id_, before), logit, probability, cap)
+        for id_, logit, probability, cap in zip(target.choices, logits, probabilities, capped, strict=False)
+    )
 
 
 def _continuation_ids(

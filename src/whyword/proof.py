@@ -12,6 +12,18 @@ from .errors import ProofError
 __all__ = ["gather_errors", "require_close", "tolerance_of"]
 
 _TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 2e-2}
+_HINTS = {
+    "logits of the recorded run": "A hooked module does not give what it gives alone: check the paths.",
+    "attention weights × values": "Attention is not Σ weight × value here: describe its values with value=.",
+    "parts + output bias": "Attention(output=...) must be the projection that all heads go through.",
+    "stream in + all that was written": "Something lies between a sub-layer and the stream (norm_after, "
+    "norm_sum, a multiplier), a sub-layer is missing, or an output has the residual in it.",
+    "frozen norm of the last stream": "Check final_norm and norm=Norm(centred=, offset=, epsilon=).",
+    "capped output of the unembedding": "Check logit_cap, logit_multiplier and logit_divisor.",
+    "sum of the ledger": "Something lies between the unembedding and the logit: logit_multiplier, "
+    "logit_divisor or logit_cap.",
+}
+"""What to look at in a description, by what is compared."""
 
 _gathered: ContextVar[dict[str, float] | None] = ContextVar("_gathered", default=None)
 
@@ -58,5 +70,5 @@ def require_close(
         f"{where}: {what} = {float(found.flatten()[worst]):.6g}, the model's own number is "
         f"{float(expected.flatten()[worst]):.6g} (relative error {float(errors.flatten()[worst]):.1e}, "
         f"allowed {tolerance:.0e}).",
-        "The description of the model does not fit it, so nothing is shown: correct its entry.",
+        f"The description does not fit the model, so nothing is shown. {_HINTS.get(what, '')}".rstrip(),
     )

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .document import NOTES, TRANSLATION_SCHEMA
-from .explanation import Choice, Shown, write_ledger, write_numbers
+from .document import TRANSLATION_SCHEMA, notes_of
+from .explanation import Choice, Shown, ledger_to_dict, to_numbers
 from .ledger import Ledger
 from .tokens import Token, Tokens
 
@@ -98,17 +98,17 @@ class Translation(Shown):
             "first": self.first,
             "choices": [asdict(choice) for choice in self.choices],
             "foils": [None if foil is None else asdict(foil) for foil in self.foils],
-            "scores": self._cut(write_numbers(self.scores)),
+            "scores": self._cut(to_numbers(self.scores)),
             "by_block": [
-                self._cut(write_numbers(torch.cat(pair, dim=1)))
+                self._cut(to_numbers(torch.cat(pair, dim=1)))
                 for pair in zip(self.source_by_block, self.prefix_by_block, strict=True)
             ],
-            "source_shares": None if shares is None else write_numbers(shares),
-            "prefix_shares": None if shares is None else write_numbers(1 - shares),
+            "source_shares": None if shares is None else to_numbers(shares),
+            "prefix_shares": None if shares is None else to_numbers(1 - shares),
             "threshold": self.threshold,
             "flagged": self.flagged,
-            "ledgers": [write_ledger(ledger) for ledger in self.ledgers],
-            "notes": dict(NOTES),
+            "ledgers": [ledger_to_dict(ledger) for ledger in self.ledgers],
+            "notes": notes_of([self.method]),
         }
 
     def _cut(self, rows: list[list[float | None]]) -> list[list[float | None]]:

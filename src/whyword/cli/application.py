@@ -8,10 +8,16 @@ import typer
 
 from .. import __version__
 from .aer import aer
+from .compare import compare
+from .datasets import datasets
 from .doctor import doctor
+from .evaluate import evaluate
+from .evidence import evidence
 from .explain import explain
 from .models import models
+from .neurons import neurons
 from .predict import predict
+from .runs import figures, table
 from .translate import translate
 
 __all__ = ["application", "main"]
@@ -23,7 +29,21 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (explain, predict, translate, aer, models, doctor):
+for command in (
+    explain,
+    compare,
+    neurons,
+    predict,
+    translate,
+    models,
+    doctor,
+    datasets,
+    evidence,
+    evaluate,
+    table,
+    figures,
+    aer,
+):
     application.command()(command)
 
 

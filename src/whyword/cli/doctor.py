@@ -100,6 +100,8 @@ def _print(diagnosis: "Diagnosis") -> None:
         return
     console.print(Text.assemble(("not proven", "bold red"), f": {diagnosis.failure}"), soft_wrap=True)
     console.print(Text(diagnosis.hint or ""), soft_wrap=True)
+    if diagnosis.fits:
+        console.print(Text(f"Catalogued descriptions that fit: {', '.join(diagnosis.fits)}."), soft_wrap=True)
 
 
 def _write(error: float | None, tolerance: float) -> Any:
@@ -114,6 +116,9 @@ def _print_families(found: "list[Diagnosis]") -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+    from transformers import __version__
+
+    from ..models.tiny import FAMILIES
 
     table = Table(box=None, pad_edge=False)
     for heading in ("family", "model type", "described as", "error", ""):
@@ -125,4 +130,6 @@ def _print_families(found: "list[Diagnosis]") -> None:
     console = Console(highlight=False)
     console.print(table)
     proven = sum(each.proven for each in found)
-    console.print(f"\n{proven} of {len(found)} proven in {found[0].dtype}")
+    console.print(f"\n{proven} of {len(found)} proven in {found[0].dtype} with transformers {__version__}")
+    absent = [name for name in FAMILIES if name not in {each.model for each in found}]
+    console.print(f"absent from this version: {', '.join(absent) or 'none'}", soft_wrap=True)

@@ -1,16 +1,15 @@
 """whyword explain: which words made the model prefer one word over another."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import InputError
-from .loading import Source, open_models, read_source
+from .loading import Source, open_models, read_source, read_word
+from .options import FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord
 from .reporting import (
     Allow,
     Bos,
@@ -20,6 +19,7 @@ from .reporting import (
     Json,
     ModelNames,
     print_json,
+    print_view,
     reporting,
     show_progress,
     tell,
@@ -41,29 +41,12 @@ class By(str, Enum):
     word = "word"
 
 
-class MethodName(str, Enum):
-    """The names of attribute.METHODS, which is not imported for --help."""
-
-    alti_logit = "alti-logit"
-    logit = "logit"
-
-
 @reporting
 def explain(
     prompt: Annotated[str, typer.Argument(help="The text before the word; - reads it from stdin.")],
-    target: Annotated[
-        str | None,
-        typer.Option("--target", "-t", help="The word to explain. Default: the model's first choice."),
-    ] = None,
-    foil: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--foil", "-f", help="The word it is compared with; several: their mean. Default: runner-up."
-        ),
-    ] = None,
-    no_foil: Annotated[
-        bool, typer.Option("--no-foil", help="Explain the logit of the target itself, without a foil.")
-    ] = False,
+    target: TargetWord = None,
+    foil: FoilWords = None,
+    no_foil: NoFoil = False,
     model: ModelNames = None,
     method: Annotated[
         list[MethodName] | None,
@@ -71,12 +54,10 @@ def explain(
     ] = None,
     by: Annotated[By, typer.Option("--by", help="What to show the numbers by.")] = By.block,
     top: Annotated[int | None, typer.Option("--top", min=1, help="Show only the strongest so many.")] = None,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Save as .json, .html, .tex, .png, .svg or .csv."
-        ),
-    ] = None,
+    output: Output = None,
+    account: Annotated[
+        bool, typer.Option("--account", help="Put MLPs and embedding on tokens too (heuristic).")
+    ] = False,
     continue_: Annotated[
         int | None,
         typer.Option(
@@ -85,14 +66,9 @@ def explain(
     ] = None,
     bos: Bos = None,
     chat: Chat = False,
-    ids: Annotated[bool, typer.Option("--ids", help="Prompt, target and foils are token ids.")] = False,
+    ids: Ids = False,
     dtype: Dtype = None,
-    max_memory: Annotated[
-        str | None,
-        typer.Option(
-            "--max-memory", metavar="SIZE", help="What it may take beyond the forward pass: 2GB, 500MB."
-        ),
-    ] = None,
+    max_memory: MaxMemory = None,
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
@@ -110,10 +86,15 @@ def explain(
             "--continue was given with a target or foil.",
             "Every generated token is its own target: leave them out.",
         )
+    if account and (continue_ is not None or MethodName.logit in (method or [])):
+        raise InputError(
+            "--account was given with --continue or --method logit.",
+            "It is of one token, by alti-logit: leave them out.",
+        )
     question = _Question(
         read_source(prompt, bos=bos, chat=chat, ids=ids),
-        _word(target, ids),
-        None if no_foil else [_word(word, ids) for word in foil] if foil else "auto",
+        read_word(target, ids),
+        None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
         [each.value for each in method] if method else ["alti-logit"],
         continue_,
         max_memory,
@@ -121,16 +102,16 @@ def explain(
     documents: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype, allow=allow or ()):
         for explained in question.answer(loaded):
-            documents.append(explained.to_dict())
+            documents.append(_describe(explained, account))
             if not json and not output:
-                _print(documents[-1], by.value, top)
+                print_view(documents[-1], by.value, top)
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(documents, path)]
+    saved = [each for path in output or [] for each in save_documents(documents, path, by.value)]
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
     elif output:
         for document in documents:
-            _print(document, by.value, top)
+            print_view(document, by.value, top)
     for path in saved:
         tell(f"Saved {path}")
 
@@ -150,45 +131,39 @@ class _Question:
 
     def answer(self, model: "Model") -> "Iterator[Explanation | Continuation]":
         """Explain by every method."""
-        from ..pipeline import explain, explain_continuation
+        from ..pipeline import compare, explain_continuation
 
+        doing = f"Explaining with {model.name} …"
+        if self.new_tokens is None:
+            with show_progress(doing):
+                compared = compare(
+                    model,
+                    self.source.prompt(model),
+                    target=self.target,
+                    foil=self.foil,
+                    methods=self.methods,
+                    max_memory=self.max_memory,
+                )
+            yield from (compared[method] for method in self.methods)
+            return
         for method in self.methods:
-            with show_progress(f"Explaining with {model.name} …"):
-                prompt = self.source.prompt(model)
-                found: Explanation | Continuation
-                if self.new_tokens is None:
-                    found = explain(
-                        model,
-                        prompt,
-                        target=self.target,
-                        foil=self.foil,
-                        method=method,
-                        max_memory=self.max_memory,
-                    )
-                else:
-                    found = explain_continuation(
-                        model,
-                        prompt,
-                        foil=self.foil,
-                        method=method,
-                        new_tokens=self.new_tokens,
-                        max_memory=self.max_memory,
-                    )
+            with show_progress(doing):
+                found = explain_continuation(
+                    model,
+                    self.source.prompt(model),
+                    foil=self.foil,
+                    method=method,
+                    new_tokens=self.new_tokens,
+                    max_memory=self.max_memory,
+                )
             yield found
 
 
-def _word(text: str | None, ids: bool) -> str | int | None:
-    if text is None or not ids:
-        return text
-    if not text.isdecimal():
-        raise InputError(f"{text!r} is not a token id.", "With --ids, target and foils are token ids.")
-    return int(text)
+def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
+    """Give the document, with the full account where it is asked for."""
+    from ..accounting import account as account_for
+    from ..explanation import Continuation
 
-
-def _print(document: dict[str, Any], by: str, top: int | None) -> None:
-    from rich.console import Console
-
-    from ..view.terminal import print_document
-
-    print_document(document, Console(highlight=False), by, top)
-    sys.stdout.flush()
+    if not account or isinstance(explained, Continuation):
+        return explained.to_dict()
+    return {**explained.to_dict(), "account": account_for(explained).to_dict()}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..models import Model
     from ..prompt import Prompt
 
-__all__ = ["Source", "open_models", "quiet_transformers", "read_source"]
+__all__ = ["Source", "open_models", "quiet_transformers", "read_source", "read_word"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,15 @@ def read_source(prompt: str, *, bos: bool | None, chat: bool, ids: bool) -> Sour
     if ids:
         _read_ids(text)
     return Source(text, bos, chat, ids)
+
+
+def read_word(text: str | None, ids: bool) -> str | int | None:
+    """Read a target or foil: a word, or a token id."""
+    if text is None or not ids:
+        return text
+    if not text.isdecimal():
+        raise InputError(f"{text!r} is not a token id.", "With --ids, target and foils are token ids.")
+    return int(text)
 
 
 def _read_ids(text: str) -> list[int]:

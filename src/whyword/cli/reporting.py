@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -23,6 +24,7 @@ __all__ = [
     "Json",
     "ModelNames",
     "print_json",
+    "print_view",
     "reporting",
     "show_progress",
     "tell",
@@ -84,6 +86,16 @@ def tell(message: str) -> None:
 def print_json(document: Any) -> None:
     """Print a JSON document to stdout."""
     print(json.dumps(document, ensure_ascii=True))
+
+
+def print_view(document: dict[str, Any], by: str, top: int | None) -> None:
+    """Print the terminal view of a document to stdout."""
+    from rich.console import Console
+
+    from ..view.terminal import print_document
+
+    print_document(document, Console(highlight=False), by, top)
+    sys.stdout.flush()
 
 
 @contextmanager

@@ -1,7 +1,18 @@
 """Settle: turn a trace and a direction into exact updates that add up to the logit, and prove it."""
 
-from .direction import Target
+from .direction import Target, contrast, read_choices, read_logits
 from .entries import Entries, read_off
 from .ledger import Ledger, close, give_ledgers, settle
 
-__all__ = ["Entries", "Ledger", "Target", "close", "give_ledgers", "read_off", "settle"]
+__all__ = [
+    "Entries",
+    "Ledger",
+    "Target",
+    "close",
+    "contrast",
+    "give_ledgers",
+    "read_choices",
+    "read_logits",
+    "read_off",
+    "settle",
+]

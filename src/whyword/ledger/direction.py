@@ -4,12 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..models.model import Model, output_bias
 
-__all__ = ["Target", "contrast", "read_logits", "unembedding_bias", "unembedding_direction"]
+__all__ = [
+    "Target",
+    "contrast",
+    "list_choices",
+    "read_choices",
+    "read_logits",
+    "unembedding_bias",
+    "unembedding_direction",
+]
 
 
 @dataclass(frozen=True)
@@ -20,18 +28,37 @@ class Target:
     foils: tuple[int, ...] = ()
     """No foil: the logit itself. Several: the mean of their directions."""
 
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """The target and its foils."""
+        return (self.token, *self.foils)
+
 
 def contrast(
-    rows: Float[Tensor, " vocab *model"], target: Target, dtype: torch.dtype
-) -> Float[Tensor, "*model"]:
-    """Give the target's row minus the mean of the foils' rows."""
-    row = rows[target.token].to(dtype)
-    return row - rows[list(target.foils)].to(dtype).mean(0) if target.foils else row
+    choices: Float[Tensor, "position choice ..."], targets: Sequence[Target]
+) -> Float[Tensor, "position ..."]:
+    """Give the target minus the mean of its foils, at every position; columns are those of `list_choices`."""
+    most = choices.shape[1]
+    weights = choices.new_tensor(
+        [
+            [1.0, *[-1.0 / (len(each.foils) or 1)] * len(each.foils), *[0.0] * (most - 1 - len(each.foils))]
+            for each in targets
+        ]
+    )
+    return torch.einsum("pc...,pc->p...", choices, weights)
+
+
+def list_choices(targets: Sequence[Target], device: torch.device) -> Int[Tensor, "position choice"]:
+    """List target and foils of every position; the target again where others have more foils."""
+    most = max(len(each.foils) for each in targets)
+    rows = [[*each.choices, *[each.token] * (most - len(each.foils))] for each in targets]
+    return torch.tensor(rows, device=device)
 
 
 def unembedding_direction(model: Model, targets: Sequence[Target]) -> Float[Tensor, "position unembedded"]:
     """Give the direction of each target where the unembedding reads it."""
-    directions = _contrast_all(model.unembedding_rows, targets, model.compute_dtype)
+    rows = model.unembedding_rows
+    directions = contrast(rows[list_choices(targets, rows.device)].to(model.compute_dtype), targets)
     return directions if model.logit_multiplier == 1 else directions * model.logit_multiplier
 
 
@@ -41,27 +68,20 @@ def unembedding_bias(model: Model, targets: Sequence[Target]) -> Float[Tensor, "
     bias = output_bias(model.unembedding, model.compute_dtype)
     for each, factor in ((bias, model.logit_multiplier), (model.logit_bias, 1.0)):
         if each is not None:
-            added = added + factor * _contrast_all(each, targets, added.dtype).to(added.device)
+            read = contrast(each[list_choices(targets, each.device)].to(added.dtype), targets)
+            added = added + factor * read.to(added.device)
     return added
+
+
+def read_choices(
+    logits: Float[Tensor, "position vocab"], targets: Sequence[Target]
+) -> Float[Tensor, "position choice"]:
+    """Read a number of each target and its foils."""
+    return logits.gather(1, list_choices(targets, logits.device))
 
 
 def read_logits(
     logits: Float[Tensor, "position vocab"], targets: Sequence[Target]
 ) -> Float[Tensor, " position"]:
     """Read the model's own logit (difference) of each target."""
-    read = logits[range(len(targets)), [target.token for target in targets]]
-    for row, target in enumerate(targets):
-        if target.foils:
-            read[row] = contrast(logits[row], target, logits.dtype)
-    return read
-
-
-def _contrast_all(
-    rows: Float[Tensor, " vocab *model"], targets: Sequence[Target], dtype: torch.dtype
-) -> Float[Tensor, " position *model"]:
-    """Give the contrast of every target: all at once, but for those that have foils."""
-    found = rows[[target.token for target in targets]].to(dtype)
-    for row, target in enumerate(targets):
-        if target.foils:
-            found[row] = contrast(rows, target, dtype)
-    return found
+    return contrast(read_choices(logits, targets), targets)

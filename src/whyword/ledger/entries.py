@@ -14,7 +14,7 @@ from ..trace import StackTrace, Trace
 from .direction import Target, read_logits, unembedding_bias, unembedding_direction
 from .parts import AttentionPart, prove_attention, replay
 
-__all__ = ["Entries", "read_off"]
+__all__ = ["Entries", "enter_stack", "read_off"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def read_off(model: Model, trace: Trace, targets: Sequence[Target]) -> Entries:
     """Read off every update of the targets, one for each position, and prove what they were made of."""
     stack = model.decoder_stack
     parts = replay(model, stack, trace.decoder)
-    direction, norm_bias = _enter_stack(model, trace, unembedding_direction(model, targets))
+    direction, norm_bias = enter_stack(model, trace, unembedding_direction(model, targets))
     gathered = {part.name: _Attention() for part in parts if isinstance(part, AttentionPart)}
     mlp: list[Tensor] = []
     for block in reversed(range(len(stack.blocks))):
@@ -89,7 +89,7 @@ def _prove_stack(model: Model, stack: LoadedStack, trace: StackTrace) -> None:
             prove_attention(model, stack, part, [part.add_up(block) for block in range(len(stack.blocks))])
 
 
-def _enter_stack(
+def enter_stack(
     model: Model, trace: Trace, direction: Float[Tensor, "position unembedded"]
 ) -> tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]:
     """Pull directions back from the unembedding to the stream after the last block.

@@ -5,15 +5,31 @@ from typing import TYPE_CHECKING
 from ..lazy import look_up_in
 
 if TYPE_CHECKING:
-    from .architecture import Architecture, Attention, Mlp, Norm, Stack, ValueLayout
+    from .architecture import Architecture, Attention, Experts, Mlp, Norm, Stack, ValueLayout
+    from .catalogue import GENERAL
     from .model import Model
     from .open import open_model
+    from .shrink import make_small
 
-__all__ = ["Architecture", "Attention", "Mlp", "Model", "Norm", "Stack", "ValueLayout", "open_model"]
+__all__ = [
+    "GENERAL",
+    "Architecture",
+    "Attention",
+    "Experts",
+    "Mlp",
+    "Model",
+    "Norm",
+    "Stack",
+    "ValueLayout",
+    "make_small",
+    "open_model",
+]
 
 # The cache is looked at without torch, so nothing is imported before it is used.
 __getattr__ = look_up_in(
     __name__,
-    {"Model": "model", "open_model": "open"}
-    | dict.fromkeys(["Architecture", "Attention", "Mlp", "Norm", "Stack", "ValueLayout"], "architecture"),
+    {"GENERAL": "catalogue", "Model": "model", "make_small": "shrink", "open_model": "open"}
+    | dict.fromkeys(
+        ["Architecture", "Attention", "Experts", "Mlp", "Norm", "Stack", "ValueLayout"], "architecture"
+    ),
 )

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = ["Architecture", "Attention", "Mlp", "Norm", "Stack", "Sublayer", "ValueLayout"]
+__all__ = ["Architecture", "Attention", "Experts", "Mlp", "Norm", "Stack", "Sublayer", "ValueLayout"]
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,30 @@ class Attention(Sublayer):
 
 
 @dataclass(frozen=True)
+class Experts:
+    """Where the experts of a mixture are. Paths are relative to the MLP's module; it may be without any."""
+
+    module: str = "experts"
+    """Path of a list of MLPs, or of one module that holds the weights of all experts."""
+    shared: str = "shared_expert|shared_experts"
+    """Path of an MLP that acts whatever is chosen."""
+    weight: str = "down_proj"
+    """The parameter of one module for all: experts × model × neurons."""
+    bias: str = "down_proj_bias"
+    """The parameter that holds the biases, where there are any."""
+    transposed: bool = False
+    """Whether that weight is experts × neurons × model (gpt-oss)."""
+
+
+@dataclass(frozen=True)
 class Mlp(Sublayer):
     """A sub-layer that acts on one position at a time."""
+
+    down: str = "down_proj|dense_4h_to_h|c_proj|fc_out|fc2|w2"
+    """Path, inside `output` and inside every expert, of the projection that neurons write through; none is
+    needed where `output` is that projection itself."""
+    experts: Experts = Experts()
+    """Where the experts are, if there are any."""
 
 
 @dataclass(frozen=True)

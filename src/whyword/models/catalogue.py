@@ -9,239 +9,57 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import ModelError
+from . import decoders
 from .additions import find_added
-from .architecture import Architecture, Attention, Mlp, Norm, Stack, ValueLayout
+from .architecture import Architecture
 from .translators import TRANSLATORS
 
 __all__ = ["CATALOGUE", "GENERAL", "catalogued", "describe", "find_entries", "refuse"]
 
-_LAYER_NORM = Norm(centred=True)
-_RMS_NORM = Norm(centred=False, epsilon="variance_epsilon")
-_GEMMA_NORM = Norm(centred=False, epsilon="eps", offset=1.0)
-
-_VALUES = ValueLayout("v_proj", "(head dim)")
-_FUSED_VALUES = ValueLayout("query_key_value", "(head part dim)", part=2, sizes={"part": 3})
-
-_ATTENTION = Attention(module="self_attn", output="self_attn.o_proj", value=_VALUES)
-_MLP = Mlp(output="mlp")
-
-_LLAMA = Architecture(name="llama", decoder=Stack(sublayers=(_ATTENTION, _MLP), norm=_RMS_NORM))
-
-_MIXTRAL = Architecture(
-    name="mixtral",
-    decoder=replace(_LLAMA.decoder, sublayers=(_ATTENTION, Mlp(output="mlp|block_sparse_moe"))),
-)
-
-_GRANITE = Architecture(
-    name="granite",
-    decoder=replace(
-        _LLAMA.decoder,
-        sublayers=(
-            replace(_ATTENTION, multiplier="residual_multiplier"),
-            replace(_MLP, multiplier="residual_multiplier"),
-        ),
-    ),
-    logit_divisor="logits_scaling",
-)
-
-_COHERE = Architecture(
-    name="cohere",
-    decoder=replace(_LLAMA.decoder, norm=Norm(centred=True, epsilon="variance_epsilon")),
-    logit_multiplier="logit_scale",
-)
-
-_OLMO = Architecture(name="olmo", decoder=replace(_LLAMA.decoder, norm=Norm(centred=True, epsilon=1e-5)))
-
-_OLMO2 = Architecture(
-    name="olmo2",
-    decoder=replace(
-        _LLAMA.decoder,
-        sublayers=(
-            replace(_ATTENTION, norm_after="post_attention_layernorm"),
-            replace(_MLP, norm_after="post_feedforward_layernorm"),
-        ),
-    ),
-)
-
-_GLM4 = Architecture(
-    name="glm4",
-    decoder=replace(
-        _LLAMA.decoder,
-        sublayers=(
-            replace(_ATTENTION, norm_after="post_self_attn_layernorm"),
-            replace(_MLP, norm_after="post_mlp_layernorm"),
-        ),
-    ),
-)
-
-_GEMMA = Architecture(name="gemma", decoder=replace(_LLAMA.decoder, norm=_GEMMA_NORM))
-
-_GEMMA2 = Architecture(
-    name="gemma2",
-    decoder=replace(_OLMO2.decoder, norm=_GEMMA_NORM),
-    logit_cap="final_logit_softcapping",
-)
-
-_GEMMA3 = replace(_GEMMA2, name="gemma3")
-
-_STABLELM = Architecture(name="stablelm", decoder=replace(_LLAMA.decoder, norm=_LAYER_NORM))
-
-_PHI = Architecture(
-    name="phi",
-    decoder=Stack(
-        sublayers=(Attention(module="self_attn", output="self_attn.dense"), _MLP),
-        norm=_LAYER_NORM,
-        final_norm="final_layernorm",
-    ),
-)
-
-_GPT2 = Architecture(
-    name="gpt2",
-    decoder=Stack(
-        blocks="h",
-        sublayers=(Attention(module="attn", output="attn.c_proj"), _MLP),
-        norm=_LAYER_NORM,
-        final_norm="ln_f",
-    ),
-    expects={"add_cross_attention": False},
-)
-
-_GPT_J_ATTENTION = Attention(module="attn", output="attn.out_proj", value=_VALUES)
-_GPT_J = Architecture(name="gpt-j", decoder=replace(_GPT2.decoder, sublayers=(_GPT_J_ATTENTION, _MLP)))
-
-_CODEGEN_VALUES = ValueLayout("qkv_proj", "(core part head dim)", part=1, sizes={"core": 4, "part": 3})
-_CODEGEN = Architecture(
-    name="codegen",
-    decoder=replace(_GPT2.decoder, sublayers=(replace(_GPT_J_ATTENTION, value=_CODEGEN_VALUES), _MLP)),
-)
-
-_GPT_NEO_ATTENTION = Attention(module="attn.attention", output="attn.attention.out_proj", value=_VALUES)
-_GPT_NEO = Architecture(name="gpt-neo", decoder=replace(_GPT2.decoder, sublayers=(_GPT_NEO_ATTENTION, _MLP)))
-
-_MPT_VALUES = ValueLayout("Wqkv", "(part head dim)", part=2, sizes={"part": 3})
-_MPT = Architecture(
-    name="mpt",
-    decoder=Stack(
-        blocks="blocks",
-        sublayers=(replace(_GPT_J_ATTENTION, value=_MPT_VALUES), Mlp(output="ffn.down_proj")),
-        norm=_LAYER_NORM,
-        final_norm="norm_f",
-    ),
-)
-
-_GPT_NEOX = Architecture(
-    name="gpt-neox",
-    decoder=Stack(
-        sublayers=(Attention(module="attention", output="attention.dense"), _MLP),
-        norm=_LAYER_NORM,
-        final_norm="final_layer_norm",
-    ),
-)
-
-_OPT_ATTENTION = Attention(module="self_attn", output="self_attn.out_proj", value=_VALUES)
-_OPT = Architecture(
-    name="opt",
-    decoder=Stack(
-        sublayers=(_OPT_ATTENTION, Mlp(output="fc2")), norm=_LAYER_NORM, final_norm="final_layer_norm"
-    ),
-    expects={"do_layer_norm_before": True, "_remove_final_layer_norm": False},
-)
-
-_OPT_POST_NORM = Architecture(
-    name="opt-post-norm",
-    decoder=Stack(
-        sublayers=(
-            replace(_OPT_ATTENTION, norm_sum="self_attn_layer_norm"),
-            Mlp(output="fc2", norm_sum="final_layer_norm"),
-        ),
-        norm=_LAYER_NORM,
-        final_norm=None,
-        project_out="project_out",
-    ),
-    expects={"do_layer_norm_before": False},
-)
-
-_XGLM = Architecture(
-    name="xglm",
-    decoder=replace(_OPT.decoder, final_norm="layer_norm"),
-    expects={"add_cross_attention": False},
-)
-
-_BLOOM_ATTENTION = Attention(module="self_attention", output="self_attention.dense", value=_FUSED_VALUES)
-_BLOOM = Architecture(
-    name="bloom",
-    decoder=Stack(
-        blocks="h",
-        sublayers=(_BLOOM_ATTENTION, Mlp(output="mlp.dense_4h_to_h")),
-        norm=_LAYER_NORM,
-        final_norm="ln_f",
-    ),
-    expects={"apply_residual_connection_post_layernorm": False, "slow_but_exact": False},
-)
-
-_FALCON_VALUES = ValueLayout("query_key_value", "(head part dim)", part=-1, sizes={"head": "num_kv_heads"})
-_FALCON = Architecture(
-    name="falcon",
-    decoder=replace(_BLOOM.decoder, sublayers=(replace(_BLOOM_ATTENTION, value=_FALCON_VALUES), _MLP)),
-    expects={"new_decoder_architecture": True},
-)
-
-_ONE_VALUE = ValueLayout("query_key_value", "(part dim)", part=-1)
-_FALCON_MULTI_QUERY = Architecture(
-    name="falcon-multi-query",
-    decoder=replace(_BLOOM.decoder, sublayers=(replace(_BLOOM_ATTENTION, value=_ONE_VALUE), _MLP)),
-    expects={"new_decoder_architecture": False, "multi_query": True},
-)
-
-_FALCON_MULTI_HEAD = Architecture(
-    name="falcon-multi-head",
-    decoder=replace(_BLOOM.decoder, sublayers=(_BLOOM_ATTENTION, _MLP)),
-    expects={"new_decoder_architecture": False, "multi_query": False},
-)
-
 CATALOGUE: Mapping[str, tuple[Architecture, ...]] = {
-    "biogpt": (_XGLM,),
-    "bloom": (_BLOOM,),
-    "codegen": (_CODEGEN,),
-    "cohere": (_COHERE,),
-    "cohere2": (_COHERE,),
-    "deepseek_v2": (_LLAMA,),
-    "deepseek_v3": (_LLAMA,),
-    "falcon": (_FALCON, _FALCON_MULTI_QUERY, _FALCON_MULTI_HEAD),
-    "gemma": (_GEMMA,),
-    "gemma2": (_GEMMA2,),
-    "gemma3_text": (_GEMMA3,),
-    "glm": (_LLAMA,),
-    "glm4": (_GLM4,),
-    "gpt2": (_GPT2,),
-    "gpt_neo": (_GPT_NEO,),
-    "gpt_neox": (_GPT_NEOX,),
-    "gpt_oss": (_LLAMA,),
-    "gptj": (_GPT_J,),
-    "granite": (_GRANITE,),
-    "llama": (_LLAMA,),
-    "mistral": (_LLAMA,),
-    "mixtral": (_MIXTRAL,),
-    "mpt": (_MPT,),
-    "olmo": (_OLMO,),
-    "olmo2": (_OLMO2,),
-    "olmo3": (_OLMO2,),
-    "olmoe": (_LLAMA,),
-    "opt": (_OPT, _OPT_POST_NORM),
-    "phi": (_PHI,),
-    "phi3": (_LLAMA,),
-    "qwen2": (_LLAMA,),
-    "qwen2_moe": (_LLAMA,),
-    "qwen3": (_LLAMA,),
-    "qwen3_moe": (_LLAMA,),
-    "smollm3": (_LLAMA,),
-    "stablelm": (_STABLELM,),
-    "xglm": (_XGLM,),
+    "biogpt": (decoders.XGLM,),
+    "bloom": (decoders.BLOOM,),
+    "codegen": (decoders.CODEGEN,),
+    "cohere": (decoders.COHERE,),
+    "cohere2": (decoders.COHERE,),
+    "deepseek_v2": (decoders.LLAMA,),
+    "deepseek_v3": (decoders.LLAMA,),
+    "falcon": (decoders.FALCON, decoders.FALCON_MULTI_QUERY, decoders.FALCON_MULTI_HEAD),
+    "gemma": (decoders.GEMMA,),
+    "gemma2": (decoders.GEMMA2,),
+    "gemma3_text": (decoders.GEMMA3,),
+    "glm": (decoders.LLAMA,),
+    "glm4": (decoders.GLM4,),
+    "gpt2": (decoders.GPT2,),
+    "gpt_neo": (decoders.GPT_NEO,),
+    "gpt_neox": (decoders.GPT_NEOX,),
+    "gpt_oss": (decoders.GPT_OSS,),
+    "gptj": (decoders.GPT_J,),
+    "granite": (decoders.GRANITE,),
+    "llama": (decoders.LLAMA,),
+    "mistral": (decoders.LLAMA,),
+    "mixtral": (decoders.MIXTRAL,),
+    "mpt": (decoders.MPT,),
+    "nemotron": (decoders.NEMOTRON,),
+    "olmo": (decoders.OLMO,),
+    "olmo2": (decoders.OLMO2,),
+    "olmo3": (decoders.OLMO2,),
+    "olmoe": (decoders.LLAMA,),
+    "opt": (decoders.OPT, decoders.OPT_POST_NORM),
+    "persimmon": (decoders.PHI,),
+    "phi": (decoders.PHI,),
+    "phi3": (decoders.LLAMA,),
+    "qwen2": (decoders.LLAMA,),
+    "qwen2_moe": (decoders.LLAMA,),
+    "qwen3": (decoders.LLAMA,),
+    "qwen3_moe": (decoders.LLAMA,),
+    "smollm3": (decoders.LLAMA,),
+    "stablelm": (decoders.STABLELM,),
+    "xglm": (decoders.XGLM,),
     **TRANSLATORS,
 }
 
-GENERAL = replace(_LLAMA, name="general")
-
+GENERAL = replace(decoders.LLAMA, name="general")
 
 _DIFFUSION = frozenset({"diffusion_gemma", "Dream", "llada"})
 _WITHOUT_ATTENTION = frozenset({"falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"})
@@ -284,8 +102,7 @@ def refuse(network: Any) -> None:
         raise ModelError(f"{name} has no attention: its blocks keep a state instead.", remedy)
     if config.model_type in _DIFFUSION:
         raise ModelError(f"{name} is a diffusion model: it fills in many tokens at once.", remedy)
-    decodes = config.is_encoder_decoder or getattr(config, "is_decoder", False)
-    if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not decodes:
+    if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False):
         raise ModelError(f"{name} is an encoder: it sees the tokens that come after.", remedy)
 
 

@@ -11,21 +11,20 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 from ..workspace import Workspace
-from .architecture import Architecture, Attention, Norm, Stack, Sublayer
+from .architecture import Architecture, Mlp, Norm, Stack, Sublayer
 from .catalogue import catalogued
-from .translators import TRANSLATORS
 
 __all__ = [
     "LoadedStack",
     "Model",
     "blocks_of",
+    "find_down",
+    "find_experts",
     "module_at",
     "norm_epsilon",
     "optional_module",
     "output_bias",
     "output_weight",
-    "require_attention",
-    "require_same_stacks",
     "stack_module",
 ]
 
@@ -211,38 +210,6 @@ def blocks_of(module: nn.Module, stack: Stack) -> tuple[nn.Module, ...]:
     return tuple(cast(Iterable[nn.Module], module_at(module, stack.blocks)))
 
 
-def require_same_stacks(network: Any, architecture: Architecture) -> None:
-    """Refuse a network with an encoder that its description lacks, or the other way round."""
-    name, described = type(network).__name__, architecture.encoder is not None
-    if network.config.is_encoder_decoder and not described:
-        raise ModelError(
-            f"{name} is an encoder–decoder model, its description ({architecture.name}) has no encoder.",
-            f"Catalogued with an encoder: {', '.join(sorted(TRANSLATORS))}; for others pass "
-            "whyword.load(..., architecture=...).",
-        )
-    if described and not network.config.is_encoder_decoder:
-        raise ModelError(
-            f"{name} has no encoder, its description ({architecture.name}) has one.",
-            "Load it together with its encoder, or pass whyword.load(..., architecture=...).",
-        )
-
-
-def require_attention(network: Any, architecture: Architecture) -> None:
-    """Refuse a hybrid model: one of which some blocks have attention and others have none."""
-    stack = architecture.decoder
-    blocks = optional_module(stack_module(network), stack.blocks)
-    paths = [each.module for each in stack.sublayers if isinstance(each, Attention)]
-    has = (
-        [all(optional_module(block, path) for path in paths) for block in blocks.children()] if blocks else []
-    )
-    if any(has) and not all(has):
-        without = ", ".join(str(index + 1) for index, attends in enumerate(has) if not attends)
-        raise ModelError(
-            f"Of {len(has)} blocks of {type(network).__name__}, these have no attention: {without}.",
-            "Give a model with attention in every block.",
-        )
-
-
 def optional_module(parent: nn.Module, path: str | None) -> nn.Module | None:
     """Find a module that a model of this family may be without."""
     for name in [] if path is None else path.split("|"):
@@ -258,11 +225,42 @@ def module_at(parent: nn.Module, path: str) -> nn.Module:
     found = optional_module(parent, path)
     if found is not None:
         return found
-    children = ", ".join(name for name, _ in parent.named_children())
+    where, inside = _deepest(parent, path)
+    children = ", ".join(name for name, _ in inside.named_children()) or "none"
     raise ModelError(
-        f"{type(parent).__name__} has no module {path!r}; it has {children}.",
-        f"Catalogued model types: {catalogued()}; for others pass whyword.load(..., architecture=...).",
+        f"{type(parent).__name__} has no module {path!r}; {where or 'it'} has {children}.",
+        "Name the right path in the description: whyword.load(..., architecture=...). "
+        f"Model types that need none: {catalogued()}.",
     )
+
+
+def _deepest(parent: nn.Module, path: str) -> tuple[str, nn.Module]:
+    """Follow a path as far as it goes."""
+    names, found = path.split("|", maxsplit=1)[0].split("."), parent
+    for count, name in enumerate(names):
+        children = dict(found.named_children())
+        if name not in children:
+            return ".".join(names[:count]), found
+        found = children[name]
+    return path, found
+
+
+def find_experts(block: nn.Module, mlp: Mlp) -> nn.Module | None:
+    """Find the experts of a block's MLP; None where it is no mixture."""
+    return optional_module(module_at(block, mlp.output), mlp.experts.module)
+
+
+def find_down(module: nn.Module, mlp: Mlp) -> nn.Module:
+    """Find the projection through which the neurons of an MLP, or of one expert, write."""
+    children = [name for name, _ in module.named_children()]
+    found = optional_module(module, mlp.down) if children else module
+    if found is None:
+        raise ModelError(
+            f"{type(module).__name__} has no module {mlp.down!r} that its neurons write through; it has "
+            f"{', '.join(children)}.",
+            "Name it in the description: Mlp(down=...).",
+        )
+    return found
 
 
 def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "written model"]:
@@ -291,6 +289,9 @@ def norm_epsilon(module: nn.Module, norm: Norm) -> float:
     if epsilon is None:
         raise ModelError(
             f"{type(module).__name__} has no attribute {norm.epsilon!r} that would hold its epsilon.",
-            "Name the right attribute in the description: Norm(epsilon=...).",
+            "It is a LayerNorm: write norm=Norm(centred=True) in the description"
+            + ("." if type(module) is nn.LayerNorm else ", and offset=1.0 if it multiplies by 1 + weight.")
+            if isinstance(module, nn.LayerNorm)
+            else "Name the right attribute in the description: Norm(epsilon=...).",
         )
     return float(epsilon)

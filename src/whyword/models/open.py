@@ -12,7 +12,8 @@ from ..errors import ModelError
 from .architecture import Architecture
 from .catalogue import describe, refuse
 from .failure import explain_failure, first_line
-from .model import Model, require_attention, require_same_stacks
+from .model import Model
+from .requirements import require_attention, require_same_stacks
 
 __all__ = ["name_source", "open_model", "read_config", "read_dtype"]
 
@@ -54,7 +55,8 @@ def open_model(
             )
     if device is not None:
         network = network.to(device)
-    refuse(network)
+    if not network.config.is_encoder_decoder:
+        refuse(network)
     if network.get_output_embeddings() is None:
         raise ModelError(
             f"{type(network).__name__} has no unembedding.", "Give a model that predicts tokens."

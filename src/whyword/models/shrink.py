@@ -65,7 +65,7 @@ def make_small(config: Any, seed: int = 0) -> Any:
     except Exception as error:  # modelling files refuse sizes in many ways
         raise ModelError(
             f"No small {config.model_type} could be made from this config: {error}",
-            "Check it with its own weights, without --random.",
+            "Fill in what it leaves open (attributes that are None), or check it with its own weights.",
         ) from error
     return randomise(network, seed).eval()
 

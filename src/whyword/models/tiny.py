@@ -7,7 +7,7 @@ import transformers
 
 from .shrink import randomise, uninitialised
 
-__all__ = ["ABSENT", "FAMILIES", "TRANSLATORS", "build"]
+__all__ = ["ABSENT", "FAMILIES", "TRANSLATORS", "build", "find_present"]
 
 _SIZES = {"num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 97}
 _LLAMA = {**_SIZES, "intermediate_size": 48, "num_key_value_heads": 2, "max_position_embeddings": 64}
@@ -102,6 +102,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "mistral": ("Mistral", {**_LLAMA, "sliding_window": 5}),
     "mixtral": ("Mixtral", {**_LLAMA, "num_local_experts": 4}),
     "mpt": ("Mpt", {"d_model": 32, "n_heads": 4, "n_layers": 3, "vocab_size": 97, "max_seq_len": 64}),
+    "nemotron": ("Nemotron", {**_LLAMA, "head_dim": 12, "attention_bias": True, "mlp_bias": True}),
     "olmo": ("Olmo", {**_LLAMA, "clip_qkv": 1.0}),
     "olmo2": ("Olmo2", _LLAMA),
     "olmo3": ("Olmo3", {**_LLAMA, **_WINDOW}),
@@ -109,6 +110,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "opt": ("OPT", _OPT),
     "opt-post-norm": ("OPT", _POST_NORM),
     "opt-post-norm-projected": ("OPT", {**_POST_NORM, "word_embed_proj_dim": 20}),
+    "persimmon": ("Persimmon", _NEOX),
     "phi": ("Phi", _LLAMA),
     "phi3": ("Phi3", {**_LLAMA, "sliding_window": 5}),
     "qwen2": ("Qwen2", _LLAMA),
@@ -181,7 +183,7 @@ TRANSLATORS: dict[str, tuple[str, dict[str, Any]]] = {
 """Families with an encoder."""
 
 ABSENT: dict[int, frozenset[str]] = {4: frozenset(), 5: frozenset()}
-"""Families that a major version of transformers lacks."""
+"""Families that a major version of transformers lacks: a test holds it against what is installed."""
 
 _NETWORKS = {
     "GPT2": "GPT2LMHeadModel",
@@ -189,6 +191,11 @@ _NETWORKS = {
     "Gemma3Text": "Gemma3ForCausalLM",
     "Marian": "MarianMTModel",
 }
+
+
+def find_present() -> list[str]:
+    """Name the families that the installed transformers has."""
+    return [name for name, (kind, _) in FAMILIES.items() if hasattr(transformers, f"{kind}Config")]
 
 
 def build(family: str, dtype: torch.dtype, seed: int = 0, **changes: Any) -> Any:

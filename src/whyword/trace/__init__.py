@@ -1,7 +1,21 @@
 """Record: run the network once and keep only what later stages need."""
 
-from .recorder import record
-from .running import generate
+from .readout import Inputs, Readout
+from .recorder import read_out, record
+from .running import generate, pad
 from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
 
-__all__ = ["AttentionTrace", "MlpTrace", "Places", "Plan", "StackTrace", "Trace", "generate", "record"]
+__all__ = [
+    "AttentionTrace",
+    "Inputs",
+    "MlpTrace",
+    "Places",
+    "Plan",
+    "Readout",
+    "StackTrace",
+    "Trace",
+    "generate",
+    "pad",
+    "read_out",
+    "record",
+]

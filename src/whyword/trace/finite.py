@@ -2,9 +2,10 @@
 
 from ..errors import ModelError
 from ..models.model import Model
+from .readout import Readout
 from .types import Trace
 
-__all__ = ["require_finite", "require_finite_weights"]
+__all__ = ["require_finite", "require_finite_readout", "require_finite_weights"]
 
 
 def require_finite(model: Model, trace: Trace) -> None:
@@ -19,6 +20,17 @@ def require_finite(model: Model, trace: Trace) -> None:
     raise ModelError(
         f"{model.name} ({model.dtype}) gave NaN or inf for this prompt, first in {bad or 'the unembedding'}.",
         "Load it with dtype='float32': activations of some models overflow in half precision.",
+    )
+
+
+def require_finite_readout(model: Model, readout: Readout) -> None:
+    """Refuse logits with NaN or inf in them, of a run that was not recorded."""
+    if readout.logits.detach().sum().isfinite() or readout.logits.isfinite().all():
+        return
+    require_finite_weights(model)
+    raise ModelError(
+        f"{model.name} ({model.dtype}) gave NaN or inf for this prompt with some of its tokens erased.",
+        "Load it with dtype='float32', or delete tokens instead of hiding them (erasure-deletion).",
     )
 
 

@@ -1,15 +1,14 @@
-"""Run the network once and keep what later stages need. All hooks of the project are here.
+"""Run the network once and keep what later stages need. Hooks are here and in hooks.py, nowhere else.
 
 Each block is reduced while it runs: attention weights to the rows of the explained positions, and, where
 mixing is wanted, to the contribution matrix. Hooks and the attention implementation are taken away again
 whatever happens.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -17,20 +16,21 @@ from torch import Tensor, nn
 
 from ..contributions import Contributions
 from ..errors import ModelError, ProofError
-from ..models.architecture import Attention
-from ..models.model import LoadedStack, Model, module_at
+from ..models.architecture import Attention, Mlp
+from ..models.model import LoadedStack, Model, find_down, find_experts, module_at
 from ..progress import report
-from ..proof import require_close, tolerance_of
 from .attention import AttentionCall, find_eager, uses_interface, watch_attention
 from .direct import ReturnedWeights, cut_values, find_weights
-from .finite import require_finite, require_finite_weights
+from .finite import require_finite, require_finite_readout, require_finite_weights
+from .hooks import hook_unembedding, in_this_thread, reading
 from .precision import keep_precision
+from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
-from .running import run
+from .running import make_inputs, run_inputs
 from .store import Store
 from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
 
-__all__ = ["record"]
+__all__ = ["read_out", "record"]
 
 
 @torch.no_grad()
@@ -55,7 +55,7 @@ def record(
         encoder = _Recorder(model, model.encoder_stack, everywhere, whole, lengths)
     recorders = [recorder] if encoder is None else [encoder, recorder]
     # Of a model with an encoder the caller counts what attention returns, so it must know that it is asked.
-    asked = {"output_attentions": True} if sources is not None and not uses_interface(model) else {}
+    inputs = make_inputs(model, prompts, sources, sources is not None and not uses_interface(model))
     with ExitStack() as stack:
         stack.enter_context(watch_attention(model, [each.see for each in recorders]))
         stack.enter_context(keep_precision(model.dtype))
@@ -63,16 +63,16 @@ def record(
             for handle in each.hooks():
                 stack.callback(handle.remove)
         try:
-            logits = run(model, prompts, sources, asked)[0].to(model.compute_dtype)
+            readout = recorder.reader.read(run_inputs(model, inputs))
         except ProofError:
             require_finite_weights(model)
             raise
     trace = Trace(
         places=places,
         decoder=recorder.trace_stack(),
-        unembedded=recorder.unembedded,
-        logits=logits,
-        uncapped=logits if model.logit_cap is None else _uncap(model, recorder.unbounded, logits),
+        unembedded=recorder.reader.unembedded,
+        logits=readout.logits,
+        uncapped=readout.uncapped,
         encoder=None if encoder is None else encoder.trace_stack(),
         lengths=lengths,
     )
@@ -80,29 +80,20 @@ def record(
     return trace
 
 
-def _uncap(
-    model: Model, unbounded: Float[Tensor, "position vocab"], logits: Float[Tensor, "position vocab"]
-) -> Float[Tensor, "position vocab"]:
-    """Give the logits before they were capped, after proving that capping them gives the model's own."""
-    cap = cast(float, model.logit_cap)
-    uncapped = unbounded.to(logits) * model.logit_multiplier
-    require_close(
-        "capped output of the unembedding",
-        "logits",
-        found=cap * torch.tanh(uncapped / cap),
-        expected=logits,
-        scale=logits.abs().amax(),
-        tolerance=tolerance_of(model.dtype),
-    )
-    return uncapped
+def read_out(model: Model, places: Places, inputs: Inputs) -> Readout:
+    """Run the network on any inputs and read its logits at a range of positions of each example.
+
+    Nothing else is recorded. Whether there are gradients is the caller's choice.
+    """
+    reader = Reader(model, places)
+    with keep_precision(model.dtype), reading(model, reader):
+        readout = reader.read(run_inputs(model, inputs))
+    require_finite_readout(model, readout)
+    return readout
 
 
 class _Recorder:
     """Gathers the trace of one stack from hooks; lives for one run."""
-
-    unembedded: Tensor
-    unbounded: Tensor
-    """What the unembedding gave, of a model that caps its logits."""
 
     def __init__(
         self,
@@ -128,7 +119,7 @@ class _Recorder:
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
         self.modules: set[nn.Module | None] = {None}
         """The attention modules of this stack; None stands for calls that do not say whose they are."""
-        self.thread = threading.get_ident()
+        self.reader = Reader(model, places)
 
     def see(self, call: AttentionCall) -> None:
         if call.module in self.modules:
@@ -136,7 +127,7 @@ class _Recorder:
 
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
-        own = self._own
+        own = in_this_thread
         for index, block in enumerate(self.stack.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
             for order, sublayer in enumerate(self.sublayers):
@@ -152,12 +143,14 @@ class _Recorder:
                     yield module.register_forward_hook(own(self._reduce_attention(index, order, sublayer)))
                 else:
                     yield output.register_forward_hook(own(self._keep_mlp(index, order)))
+                    if self.plan.neurons and isinstance(sublayer, Mlp):
+                        whole = find_experts(block, sublayer) is not None
+                        reader = output if whole else find_down(output, sublayer)
+                        keep = own(self._keep_read(index, order))
+                        yield reader.register_forward_pre_hook(keep, with_kwargs=True)
             yield block.register_forward_hook(own(self._leave(index)))
-        if not self.stack.causal:
-            return
-        yield self.model.unembedding.register_forward_pre_hook(own(self._unembed))
-        if self.model.logit_cap is not None:
-            yield self.model.unembedding.register_forward_hook(own(self._keep_unbounded))
+        if self.stack.causal:
+            yield from hook_unembedding(self.model, self.reader)
 
     def trace_stack(self) -> StackTrace:
         """Give what was gathered, after the run."""
@@ -169,30 +162,28 @@ class _Recorder:
                     weights=store.by_block(f"weights {order}"),
                     values=store.by_block(f"values {order}"),
                     output=store.of_all(f"output {order}"),
-                    contributions=self._contributions(order),
+                    contributions=self._chunks(f"contributions {order}"),
+                    rolled=self._chunks(f"rolled {order}"),
                     cross=sublayer.cross,
                 )
                 if isinstance(sublayer, Attention)
-                else MlpTrace(store.of_all(f"output {order}"))
+                else MlpTrace(store.of_all(f"output {order}"), store.by_block(f"read {order}") or None)
                 for order, sublayer in enumerate(self.sublayers)
             ),
             stream_out=store.of_all("stream out"),
         )
 
-    def _contributions(self, order: int) -> tuple[Contributions, ...]:
-        """Give C of a sub-layer, of the blocks it was asked for, from its chunks."""
+    def _chunks(self, name: str) -> tuple[Contributions, ...]:
+        """Give what was kept in chunks, of the blocks it was asked for."""
         chunks: list[tuple[Tensor, ...]] = []
-        while kept := self.store.by_block(f"contributions {order} {len(chunks)}"):
+        while kept := self.store.by_block(f"{name} {len(chunks)}"):
             chunks.append(kept)
         return tuple(map(Contributions, zip(*chunks, strict=True)))
 
-    def _own(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Let a hook see this run only: another thread may be using the same network."""
-
-        def see(*seen: Any) -> Any:
-            return hook(*seen) if threading.get_ident() == self.thread else None
-
-        return see
+    def _keep_chunks(self, name: str, index: int, contributions: Contributions) -> None:
+        dtype = torch.float16 if self.plan.half else None
+        for place, chunk in enumerate(contributions.chunks):
+            self.store.keep(f"{name} {place}", index, chunk, dtype=dtype)
 
     def _enter(self, index: int) -> Callable[..., None]:
         def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -227,12 +218,12 @@ class _Recorder:
             weigher = self._weigher(module, sublayer, returned, index)
             context, output = self.projections.pop(module)
             reduction = Reduction(self.model, self.stack, index, sublayer, weigher, context, output)
+            if index < self.plan.rolled_blocks:
+                self._keep_chunks(f"rolled {order}", index, reduction.roll(self.plan.chunk))
             if index < self.plan.mixed_blocks:
                 mixed = reduction.mix(self.places, self.streams[index], self.plan.chunk, self.lengths)
                 weights, self.streams[index] = mixed.weights, mixed.stream
-                dtype = torch.float16 if self.plan.half else None
-                for place, chunk in enumerate(mixed.contributions.chunks):
-                    self.store.keep(f"contributions {order} {place}", index, chunk, dtype=dtype)
+                self._keep_chunks(f"contributions {order}", index, mixed.contributions)
             else:
                 weights = reduction.weigh(self.places)
             self.store.keep(f"weights {order}", index, weights)
@@ -265,6 +256,13 @@ class _Recorder:
 
         return keep
 
+    def _keep_read(self, index: int, order: int) -> Callable[..., None]:
+        def keep(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            read = args[0] if args else kwargs["hidden_states"]
+            self._keep_rows(f"read {order}", index, self._by_example(read))
+
+        return keep
+
     def _leave(self, index: int) -> Callable[..., None]:
         def leave(_module: nn.Module, _args: Any, output: Any) -> None:
             stream = output[0] if isinstance(output, tuple) else output
@@ -273,15 +271,6 @@ class _Recorder:
             self._keep_rows("stream out", index, self._by_example(stream))
 
         return leave
-
-    def _unembed(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Unembed the explained positions only: a vocabulary is wide."""
-        rows = self.places.pick(self._by_example(args[0])).flatten(0, 1)
-        self.unembedded = rows.to(self.model.compute_dtype)
-        return (rows[None], *args[1:])
-
-    def _keep_unbounded(self, _module: nn.Module, _args: Any, output: Tensor) -> None:
-        self.unbounded = output[0]
 
     def _keep_rows(self, name: str, index: int, stream: Float[Tensor, "example stream model"]) -> None:
         """Keep the explained positions of a stream."""

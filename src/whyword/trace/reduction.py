@@ -106,6 +106,18 @@ class Reduction:
         weights = self.weigh(places) if explained is None else kept.flatten(0, 1)
         return Mixed(weights, contributions, whole)
 
+    def roll(self, rows: int) -> Contributions:
+        """Give ½ A + ½ I of all positions, heads averaged, so many rows at once [Abnar and Zuidema 2020]."""
+        chunks, positions = [], self.output.shape[1]
+        for start in range(0, positions, rows):
+            chunk = slice(start, min(start + rows, positions))
+            weights = self.weigher.weigh(chunk, chunk.stop)
+            self._prove_weights(weights, chunk)
+            half = weights.mean(1) / 2
+            half.diagonal(start, 1, 2).add_(0.5)
+            chunks.append(half)
+        return Contributions(tuple(chunks))
+
     def _project_values(self) -> Float[Tensor, "example head source model"]:
         """Give P[h, j] = v[h, j] W_O[h]: what a source writes through a head when it gets all the weight."""
         dtype = self.model.compute_dtype

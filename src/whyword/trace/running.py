@@ -1,8 +1,7 @@
-"""Run the network as it is: without hooks, without dropout, one run at a time."""
+"""Run the network as it is: without dropout, one run at a time."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any, cast
 
 import torch
@@ -11,50 +10,70 @@ from torch import Tensor
 
 from ..models.model import Model
 from .attention import RUNNING
+from .readout import Inputs
 
-__all__ = ["generate", "generate_translation", "run"]
+__all__ = ["evaluating", "generate", "generate_translation", "make_inputs", "pad", "run", "run_inputs"]
 
 
 @torch.no_grad()
 def run(
+    model: Model, prompts: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None
+) -> Float[Tensor, "example row vocab"]:
+    """Run the network on some prompts and give its logits; `sources`: what an encoder reads."""
+    return run_inputs(model, make_inputs(model, prompts, sources))
+
+
+def make_inputs(
     model: Model,
     prompts: Sequence[Sequence[int]],
     sources: Sequence[Sequence[int]] | None = None,
-    options: Mapping[str, Any] = MappingProxyType({}),
-) -> Float[Tensor, "example row vocab"]:
-    """Run the network as it is, without dropout, and give its logits.
+    returns_weights: bool = False,
+) -> Inputs:
+    """Give what a network is run on. Padded sources get a mask: every token of an encoder sees all others."""
+    if sources is None:
+        return Inputs(ids=pad(model, prompts))
+    mask = _mask(model, sources) if len({*map(len, sources)}) > 1 else None
+    return Inputs(
+        ids=pad(model, sources), mask=mask, decoder_ids=pad(model, prompts), returns_weights=returns_weights
+    )
 
-    Prompts are padded on the right, where no token of a causal model sees it: no mask is needed, and no
-    padding token either, so that each prompt's last token is repeated. `sources`: what an encoder reads, for
-    whose padding there is a mask, since every one of its tokens sees all others. `options`: what else the
-    network is asked for.
+
+def pad(model: Model, prompts: Sequence[Sequence[int]]) -> Int[Tensor, "example position"]:
+    """Pad prompts on the right, where no token of a causal model sees it.
+
+    No mask is needed then, and no padding token either, so that each prompt's last token is repeated.
     """
-    inputs = {"input_ids": _pad(model, prompts)}
-    if sources is not None:
-        inputs = {"input_ids": _pad(model, sources), "decoder_input_ids": inputs["input_ids"]}
-        if len({*map(len, sources)}) > 1:
-            inputs["attention_mask"] = _mask(model, sources)
-    with _evaluating(model):
-        output = model.network(**inputs, **options, use_cache=False)
-    return cast(Tensor, output.logits)
-
-
-def _pad(model: Model, prompts: Sequence[Sequence[int]]) -> Int[Tensor, "example token"]:
     longest = max(map(len, prompts))
     padded = [[*ids, *[ids[-1]] * (longest - len(ids))] for ids in prompts]
     return torch.tensor(padded, device=model.device)
 
 
-def _mask(model: Model, prompts: Sequence[Sequence[int]]) -> Int[Tensor, "example token"]:
+def _mask(model: Model, prompts: Sequence[Sequence[int]]) -> Int[Tensor, "example position"]:
     lengths = torch.tensor([len(ids) for ids in prompts], device=model.device)
     return (torch.arange(int(lengths.max()), device=model.device) < lengths[:, None]).long()
+
+
+def run_inputs(model: Model, inputs: Inputs) -> Float[Tensor, "example row vocab"]:
+    """Run the network on any inputs and give its logits."""
+    more: dict[str, Any] = {} if inputs.decoder_ids is None else {"decoder_input_ids": inputs.decoder_ids}
+    if inputs.returns_weights:
+        more["output_attentions"] = True
+    with evaluating(model):
+        output = model.network(
+            input_ids=inputs.ids,
+            attention_mask=inputs.mask,
+            inputs_embeds=inputs.embedded,
+            use_cache=False,
+            **more,
+        )
+    return cast(Tensor, output.logits)
 
 
 @torch.no_grad()
 def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
     """Let the network go on greedily, whatever its own settings for generation are."""
     prompt = torch.tensor([list(ids)], device=model.device)
-    with _evaluating(model):
+    with evaluating(model):
         generated = model.network.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
@@ -77,7 +96,7 @@ def generate_translation(
     Gives what comes after them.
     """
     prompt = torch.tensor([list(source)], device=model.device)
-    with _evaluating(model):
+    with evaluating(model):
         generated = model.network.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
@@ -92,7 +111,7 @@ def generate_translation(
 
 
 @contextmanager
-def _evaluating(model: Model) -> Iterator[None]:
+def evaluating(model: Model) -> Iterator[None]:
     """Switch dropout off, and every module back to what it was afterwards."""
     with RUNNING:
         training = [module for module in model.modules if module.training]

@@ -57,10 +57,16 @@ class Plan:
 
     mixed_blocks: int = 0
     """In how many blocks, from the first, contributions between all positions are computed."""
+    rolled_blocks: int = 0
+    """In how many blocks, from the first, attention between all positions is kept, averaged over heads."""
+    differentiated_blocks: int = 0
+    """In how many blocks a gradient will keep activations: nothing is recorded, but memory is needed."""
     chunk: int = ROWS
     """Of how many rows at once."""
     half: bool = False
     """Whether C is kept in half precision (an attribution then has 3 digits)."""
+    neurons: bool = False
+    """Whether what the neurons of the MLPs did is kept."""
 
 
 @lru_cache(maxsize=4)
@@ -81,6 +87,8 @@ class AttentionTrace:
     contributions: tuple[Contributions, ...]
     """C, in as many blocks from the first as it was asked for; in cross-attention over the encoder's
     positions, and last over what was there before."""
+    rolled: tuple[Contributions, ...] = ()
+    """The same of ½ A + ½ I, heads averaged: how attention rollout takes a block."""
     cross: bool = False
     """Whether sources are the encoder's positions."""
 
@@ -91,6 +99,9 @@ class MlpTrace:
 
     output: Float[Tensor, "block position model"]
     """What it gave, its bias included."""
+    read: tuple[Float[Tensor, "position _read"], ...] | None = None
+    """What its down projection read, by block: the activation of every neuron. Of a mixture of experts, what
+    the whole of it read. None where it was not asked for."""
 
 
 @dataclass(frozen=True)
@@ -107,16 +118,21 @@ class StackTrace:
     @property
     def contributions(self) -> tuple[Contributions, ...]:
         """C of self-attention, of the blocks it was asked for."""
-        return self._contributions(cross=False)
+        return self.attention.contributions
 
     @property
-    def cross_contributions(self) -> tuple[Contributions, ...]:
-        """C of cross-attention, of the same blocks."""
-        return self._contributions(cross=True)
+    def attention(self) -> AttentionTrace:
+        """The self-attention sub-layer."""
+        return self._attention(cross=False)
 
-    def _contributions(self, *, cross: bool) -> tuple[Contributions, ...]:
+    @property
+    def cross_attention(self) -> AttentionTrace:
+        """The cross-attention sub-layer, of a model with an encoder."""
+        return self._attention(cross=True)
+
+    def _attention(self, *, cross: bool) -> AttentionTrace:
         parts = (part for part in self.sublayers if isinstance(part, AttentionTrace))
-        return next(part.contributions for part in parts if part.cross == cross)
+        return next(part for part in parts if part.cross == cross)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ..document import Document
+from ..document import ABLATION_SCHEMA, ANSWERS_SCHEMA, NEURONS_SCHEMA, SURVEY_SCHEMA, Document
 from ..errors import InputError
 from .html import render_html
 from .latex import render_latex
+from .neurons import render_unit_csv
 from .plots import render_plot, require_plots
 from .table import render_csv
+from .units import render_heads, render_neurons
 
-__all__ = ["FORMATS", "require_format", "save_documents"]
+__all__ = ["FORMATS", "require_format", "save_documents", "write_file"]
 
 FORMATS: Mapping[str, Callable[[Document], str | bytes]] = {
     ".json": lambda document: json.dumps(document, ensure_ascii=False) + "\n",
@@ -22,6 +24,28 @@ FORMATS: Mapping[str, Callable[[Document], str | bytes]] = {
     ".svg": lambda document: render_plot(document, "svg"),
     ".csv": render_csv,
 }
+_HEADS = {
+    ".png": lambda document: render_heads(document, "png"),
+    ".svg": lambda document: render_heads(document, "svg"),
+}
+_NEURONS: Mapping[str, Callable[[Document], str | bytes]] = {
+    ".json": FORMATS[".json"],
+    ".html": FORMATS[".html"],
+    ".png": lambda document: render_neurons(document, "png"),
+    ".svg": lambda document: render_neurons(document, "svg"),
+    ".csv": render_unit_csv,
+}
+
+
+def _renderers(document: Document, by: str) -> Mapping[str, Callable[[Document], str | bytes]]:
+    """Give the formats of a document: neurons and surveys have pictures and tables of their own."""
+    if document["schema"] == SURVEY_SCHEMA and document["part"] == "heads":
+        return {**_NEURONS, **_HEADS}
+    if document["schema"] in (NEURONS_SCHEMA, SURVEY_SCHEMA):
+        return _NEURONS
+    if document["schema"] in (ANSWERS_SCHEMA, ABLATION_SCHEMA):
+        return {".json": FORMATS[".json"]}
+    return {**FORMATS, **_HEADS} if by == "head" else FORMATS
 
 
 def require_format(path: str | Path) -> Path:
@@ -38,20 +62,29 @@ def require_format(path: str | Path) -> Path:
     return path
 
 
-def save_documents(documents: Sequence[Document], path: str | Path) -> list[Path]:
-    """Save documents: HTML holds them all; of other formats, the second goes to name-2, and so on."""
+def save_documents(documents: Sequence[Document], path: str | Path, by: str = "block") -> list[Path]:
+    """Save documents: HTML holds them all; of other formats, the second goes to name-2, and so on.
+
+    `by`: what a picture shows; by head, the heat map of blocks × heads.
+    """
     path = require_format(path)
-    if path.suffix.lower() == ".html":
-        _write(path, render_html(documents))
+    ending = path.suffix.lower()
+    for document in documents:
+        if ending not in _renderers(document, by):
+            raise InputError(
+                f"{path.name!r}: there is no {ending} of this.",
+                f"Known endings: {', '.join(_renderers(document, by))}.",
+            )
+    if ending == ".html":
+        write_file(path, render_html(documents))
         return [path]
-    render = FORMATS[path.suffix.lower()]
     paths = [path, *(path.with_stem(f"{path.stem}-{count}") for count in range(2, len(documents) + 1))]
     for document, each in zip(documents, paths, strict=False):
-        _write(each, render(document))
+        write_file(each, _renderers(document, by)[ending](document))
     return paths[: len(documents)]
 
 
-def _write(path: Path, content: str | bytes) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     """Write aside and rename: a file is whole or as it was."""
     # A lone surrogate becomes \\ud800: valid in JSON, harmless elsewhere.
     data = content.encode("utf-8", errors="backslashreplace") if isinstance(content, str) else content

@@ -3,16 +3,19 @@
 Blocks and heads are counted from 1, as the paper does.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from ..document import Document, is_continuation
+from ..document import Document, is_comparison, is_continuation, read_measure
 from ..errors import InputError
-from .wording import label, word_labels
+from .wording import label, signed, word_labels
 
-__all__ = ["VIEWS", "Grid", "Row", "lay_out"]
+__all__ = ["VIEWS", "Grid", "Row", "lay_out", "name_unit"]
 
 VIEWS = ("block", "head", "token", "word")
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,22 @@ class Row:
     label: str
     values: tuple[float | None, ...]
     """One per column; None: the row cannot see that token."""
+    unit: str | None = None
+    """Its own unit, where its numbers are not to be added up: it stands in place of their sum."""
     note: str = ""
-    """What is written beside the row's total."""
+    """What is written beside the sum."""
+
+    @property
+    def end(self) -> str:
+        """What stands at the end of the row: the sum, or the unit."""
+        if self.unit is not None:
+            return self.unit
+        return f"{signed(self.total):<6}  {self.note}" if self.note else signed(self.total)
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute number."""
+        return max((abs(value) for value in self.values if value is not None), default=0.0)
 
     @property
     def total(self) -> float:
@@ -41,20 +58,32 @@ class Grid:
     """The tokens or words, as they are shown."""
     rows: tuple[Row, ...]
     """From the top; empty where only the sum is shown."""
-    sum: Row
-    """The sum of *all* rows, also of those that are not shown."""
+    sum: Row | None
+    """The sum of *all* rows, also of those that are not shown; None where they have no common unit."""
+    unit: str = "logits"
+    """What the numbers are, with the power of ten that they were divided by."""
     split: int | None = None
     """The first column of the prefix, where those before it are the source of a translation."""
 
     @property
-    def largest(self) -> float:
-        """The largest absolute number of the rows: the end of their colour scale."""
-        return _largest(self.rows)
+    def every_row(self) -> tuple[Row, ...]:
+        """The rows, and their sum where there is one."""
+        return self.rows if self.sum is None else (*self.rows, self.sum)
 
-    @property
-    def largest_sum(self) -> float:
-        """The same of the sum."""
-        return _largest([self.sum])
+    def scale_of(self, row: Row) -> float:
+        """Give the end of a row's colour scale: rows share one, sums and rows with a unit have their own."""
+        return row.largest if row is self.sum or row.unit is not None else self.largest
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest absolute number of the rows."""
+        return max((row.largest for row in self.rows), default=0.0)
+
+    def strength(self, column: int) -> float:
+        """Give how strongly a column is coloured in any row."""
+        if self.sum is None:
+            return max(abs(row.values[column] or 0.0) / (row.largest or 1.0) for row in self.rows)
+        return max(abs(row.values[column] or 0.0) for row in self.every_row)
 
     def pick(self, columns: Sequence[int]) -> "Grid":
         """Give the grid with some of its columns."""
@@ -66,7 +95,8 @@ class Grid:
             self.by,
             tuple(self.columns[index] for index in columns),
             tuple(cut(row) for row in self.rows),
-            cut(self.sum),
+            None if self.sum is None else cut(self.sum),
+            self.unit,
             None if self.split is None else sum(index < self.split for index in columns),
         )
 
@@ -74,27 +104,36 @@ class Grid:
 def lay_out(document: Document, by: str = "block", top: int | None = None) -> Grid:
     """Lay out a document: by block (the paper's first table), head, token or word.
 
-    `top`: only so many rows, those with the largest absolute sums; by token or word, and of a
-    continuation, so many columns.
+    `top`: only so many rows, those with the largest absolute sums; by head, so many that raise and so many
+    that lower; by token or word, and of a continuation, so many columns.
     """
     if by not in VIEWS:
         raise InputError(f"by is {by!r}.", f"What can be shown: by {', '.join(VIEWS)}.")
     if top is not None and top < 1:
         raise InputError(f"top is {top}.", "Show at least one.")
-    if is_continuation(document):
-        grid = _lay_out_continuation(document)
-        return grid if top is None else grid.pick(_strongest(grid.sum.values, top))
-    if by in ("token", "word"):
-        grid = _lay_out_sum(document, by)
-        return grid if top is None else grid.pick(_strongest(grid.sum.values, top))
+    grid = _lay_out_columns(document, by)
+    if grid is not None:
+        strengths = [grid.strength(column) for column in range(len(grid.columns))]
+        return grid if top is None else grid.pick(_strongest(strengths, top))
     rows = _block_rows(document) if by == "block" else _head_rows(document)
     columns = tuple(label(token["text"]) for token in document["tokens"])
-    if top is not None:
-        rows = [rows[index] for index in _strongest([row.total for row in rows], top)]
     if by == "head":
-        rows = sorted(rows, key=lambda row: -abs(row.total))
+        rows = _rank_heads(rows, top)
+    elif top is not None:
+        rows = [rows[index] for index in _strongest([row.total for row in rows], top)]
     total = _sum_row(document, by)
     return Grid(by, columns, tuple(rows), total if top is None else replace(total, label="all"))
+
+
+def _lay_out_columns(document: Document, by: str) -> Grid | None:
+    """Lay out what has columns to choose from: no rows, or rows that are no blocks and heads."""
+    if is_comparison(document):
+        return _lay_out_comparison(document, by)
+    if is_continuation(document):
+        return _lay_out_continuation(document)
+    if by in ("token", "word"):
+        return _lay_out_sum(document, by)
+    return _lay_out_sum(document, "token") if by == "block" and not read_measure(document).by_block else None
 
 
 def _block_rows(document: Document) -> list[Row]:
@@ -110,6 +149,16 @@ def _head_rows(document: Document) -> list[Row]:
     ]
 
 
+def _rank_heads(rows: Sequence[Row], top: int | None) -> list[Row]:
+    """Sort heads by strength; or give those that raise most, then those that lower most."""
+    if top is None:
+        return sorted(rows, key=lambda row: -abs(row.total))
+    ranked = sorted(rows, key=lambda row: -row.total)
+    raising = [row for row in ranked if row.total > 0][:top]
+    lowering = [row for row in reversed(ranked) if row.total < 0][:top]
+    return [*raising, *lowering]
+
+
 def _sum_row(document: Document, by: str) -> Row:
     """Add up: the method's scores; by head, the updates before mixing."""
     if by == "block":
@@ -119,32 +168,73 @@ def _sum_row(document: Document, by: str) -> Row:
 
 
 def _lay_out_sum(document: Document, by: str) -> Grid:
-    tokens, scores = document["tokens"], document["scores"]
+    measure, values = read_measure(document), _sum_columns(document, by, document["scores"])
+    power = _power(document, [values])
+    unit, shown = name_unit(measure.unit, power), tuple(value / 10**power for value in values)
+    row = Row("sum", shown) if measure.adds_up else Row("score", shown, unit)
+    return Grid(by, _columns(document, by), (), row, unit)
+
+
+def _lay_out_comparison(document: Document, by: str) -> Grid:
+    """Lay out a comparison: one row per method, each in its own unit."""
+    if by == "head":
+        raise InputError("by is 'head'.", "A comparison is shown by token or word.")
+    by, rows = "word" if by == "word" else "token", []
+    for each in document["methods"]:
+        values = _sum_columns(document, by, each["scores"])
+        power = _power(each, [values])
+        unit = name_unit(read_measure(each).unit, power)
+        rows.append(Row(each["method"], tuple(value / 10**power for value in values), unit))
+    return Grid(by, _columns(document, by), tuple(rows), None)
+
+
+def _columns(document: Document, by: str) -> tuple[str, ...]:
+    if by == "word":
+        return tuple(word_labels(document))
+    return tuple(label(token["text"]) for token in document["tokens"])
+
+
+def _sum_columns(document: Document, by: str, scores: Sequence[float]) -> list[float]:
+    """Add up the scores of the tokens of each word."""
     if by == "token":
-        return Grid(by, tuple(label(token["text"]) for token in tokens), (), Row("sum", tuple(scores)))
+        return list(scores)
     sums: dict[int, float] = {}
-    for token, score in zip(tokens, scores, strict=True):
+    for token, score in zip(document["tokens"], scores, strict=True):
         sums[token["word"]] = sums.get(token["word"], 0.0) + score
-    return Grid(by, tuple(word_labels(document)), (), Row("sum", tuple(sums.values())))
+    return list(sums.values())
+
+
+def _power(measured: Document, rows: Sequence[Sequence[float]]) -> int:
+    """Choose a power of ten that leaves numbers for two decimals; logits that add up stay as they are."""
+    largest = max(abs(value) for row in rows for value in row)
+    if read_measure(measured).adds_up or largest == 0 or 0.1 <= largest < 10:
+        return 0
+    return math.floor(math.log10(largest))
+
+
+def name_unit(unit: str, power: int) -> str:
+    """Name a unit with the power of ten that numbers were divided by."""
+    shown = "" if unit == "none" else unit
+    factor = "" if power == 0 else "10" + str(power).translate(_SUPERSCRIPTS)
+    return " × ".join(part for part in (shown, factor) if part) or "no unit"
 
 
 def _lay_out_continuation(document: Document) -> Grid:
     """Lay out a continuation: one row per token that was explained, over all it could see."""
     parts = document["explanations"]
     columns = tuple(label(token["text"]) for token in parts[-1]["tokens"])
+    power = _power(parts[0], [part["scores"] for part in parts])
+    unseen = [(None,) * (len(columns) - len(part["scores"])) for part in parts]
     rows = tuple(
-        Row(label(part["target"]["text"]), (*part["scores"], *[None] * (len(columns) - len(part["scores"]))))
-        for part in parts
+        Row(label(part["target"]["text"]), tuple(score / 10**power for score in part["scores"]) + rest)
+        for part, rest in zip(parts, unseen, strict=True)
     )
     sums = [sum(row.values[index] or 0.0 for row in rows) for index in range(len(columns))]
-    return Grid("token", columns, rows, Row("sum", tuple(sums)))
+    unit = name_unit(read_measure(parts[0]).unit, power)
+    return Grid("token", columns, rows, Row("sum", tuple(sums)), unit)
 
 
 def _strongest(values: Sequence[float | None], count: int) -> list[int]:
     """Give the indices of the largest absolute values, in their own order."""
     ranked = sorted(range(len(values)), key=lambda index: -abs(values[index] or 0.0))
     return sorted(ranked[:count])
-
-
-def _largest(rows: Sequence[Row]) -> float:
-    return max((abs(value) for row in rows for value in row.values if value is not None), default=0.0)

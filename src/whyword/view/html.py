@@ -13,7 +13,16 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from ..document import CONTINUATION_SCHEMA, SCHEMA, TRANSLATION_SCHEMA, Document, is_continuation
+from ..document import (
+    COMPARISON_SCHEMA,
+    CONTINUATION_SCHEMA,
+    NEURONS_SCHEMA,
+    SCHEMA,
+    TRANSLATION_SCHEMA,
+    Document,
+    is_comparison,
+    is_continuation,
+)
 from .wording import headline
 
 __all__ = ["render_html", "render_notebook"]
@@ -21,6 +30,7 @@ __all__ = ["render_html", "render_notebook"]
 _HEAD_DIGITS = 4
 """Significant digits of the numbers by head: most of a report's size, and shown with fewer."""
 _ANY_TITLE = "whyword report"
+_KNOWN = (SCHEMA, CONTINUATION_SCHEMA, COMPARISON_SCHEMA, NEURONS_SCHEMA, TRANSLATION_SCHEMA)
 _NOTEBOOK_HEIGHT = 760
 """In pixels: the question, the prediction, and a heat map that scrolls by itself."""
 
@@ -69,8 +79,7 @@ def _title(documents: Sequence[Document]) -> str:
 
 
 def _question(document: Document) -> str:
-    known = document["schema"] in (SCHEMA, CONTINUATION_SCHEMA, TRANSLATION_SCHEMA)
-    return headline(document) if known else _ANY_TITLE
+    return headline(document) if document["schema"] in _KNOWN else _ANY_TITLE
 
 
 def _embed(documents: Sequence[Document]) -> str:
@@ -80,7 +89,9 @@ def _embed(documents: Sequence[Document]) -> str:
 
 
 def _round_heads(document: Document) -> dict[str, Any]:
-    """Round the numbers by head; everything else is as it was."""
+    """Round the numbers by head, and leave out those of a comparison, which are not shown."""
+    if is_comparison(document):
+        return {**document, "by_head": []}
     if is_continuation(document):
         return {**document, "explanations": [_round_heads(part) for part in document["explanations"]]}
     return {**document, "by_head": _round(document["by_head"])} if "by_head" in document else dict(document)

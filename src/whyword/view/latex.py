@@ -4,13 +4,11 @@ Characters that pdfLaTeX has no glyph for are declared as small boxes with their
 script compiles, and LuaLaTeX or XeLaTeX show it where a font has it.
 """
 
-from collections.abc import Sequence
-
 from ..document import Document, is_continuation, is_translation
 from .colour import is_dark, seismic
-from .grid import Row, lay_out
+from .grid import Grid, Row, lay_out
 from .translation import lay_out_translation
-from .wording import after, contrast, headline, prediction, proof, share_legend
+from .wording import after, contrast, headline, prediction, proof, share_legend, small_print
 
 __all__ = ["render_latex"]
 
@@ -42,6 +40,9 @@ _ESCAPES = {
     "⇥": r"\ensuremath{\mapsto}",
     "∅": r"\ensuremath{\emptyset}",
     "⚑": r"\textbf{!}",
+    "×": r"\ensuremath{\times}",
+    "⁻": r"\textsuperscript{{-}}",
+    **{"⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]: rf"\textsuperscript{{{digit}}}" for digit in range(10)},
 }
 _PREAMBLE = r"""\documentclass{article}
 \usepackage{iftex}
@@ -59,7 +60,7 @@ _PREAMBLE = r"""\documentclass{article}
 \setlength{\parindent}{0pt}
 \newcommand{\whytoken}[3]{\colorbox[rgb]{#1}{\textcolor[gray]{#2}{\strut #3}}\hspace{1pt plus 1pt}\allowbreak}
 \newcommand{\whyrow}[3]{\noindent\makebox[%(label)s][r]{\small #1}\hspace{0.8em}%%
-  \begin{minipage}[t]{%(row)s\linewidth}\raggedright #2\end{minipage}\hfill{\small #3}\par\vspace{1pt}}
+  \begin{minipage}[t]{%(width)s\linewidth}\raggedright #2\end{minipage}\hfill{\small #3}\par\vspace{1pt}}
 \begin{document}
 """
 
@@ -78,31 +79,33 @@ def render_latex(document: Document) -> str:
         foot = [each for each in (share_legend(document), proof(document)) if each]
     else:
         head, foot = [headline(document), prediction(document), after(document)], [proof(document)]
+    head += small_print(document, grid.unit)
     body = [
         rf"\textbf{{{_escape(head[0])}}}\par",
         *(rf"{{\small {_escape(line)}}}\par" for line in head[1:]),
         r"\bigskip",
-        *(_row(row, grid.columns, grid.largest, grid.split) for row in grid.rows),
-        r"\medskip\hrule\medskip",
-        _row(grid.sum, grid.columns, grid.largest_sum, grid.split),
+        *(_row(row, grid) for row in grid.rows),
+        *([r"\medskip\hrule\medskip"] if grid.rows and grid.sum else []),
+        *([_row(grid.sum, grid)] if grid.sum else []),
         r"\bigskip",
         *(rf"{{\small {_escape(line)}}}\par" for line in foot),
         r"\end{document}",
         "",
     ]
     text = "\n".join(body)
-    widths = {"label": "6em", "row": "0.68"} if translated else {"label": "2.2em", "row": "0.8"}
-    return _PREAMBLE % {"declarations": _declare(text), **widths} + text
+    sizes = ("6em", "0.68") if translated else ("2.2em", "0.8") if grid.sum else ("9.5em", "0.58")
+    return _PREAMBLE % {"declarations": _declare(text), "label": sizes[0], "width": sizes[1]} + text
 
 
-def _row(row: Row, columns: Sequence[str], largest: float, split: int | None) -> str:
+def _row(row: Row, grid: Grid) -> str:
+    largest = grid.scale_of(row)
     boxes = [
-        (r"\ \vrule\ " if index == split else "") + _box(column, value / (largest or 1.0))
-        for index, (column, value) in enumerate(zip(columns, row.values, strict=True))
+        (r"\ \vrule\ " if index == grid.split else "") + _box(column, value / (largest or 1.0))
+        for index, (column, value) in enumerate(zip(grid.columns, row.values, strict=True))
         if value is not None
     ]
-    total = f"{row.total:+.2f}" + (f" {row.note}" if row.note else "")
-    return rf"\whyrow{{{_escape(row.label)}}}{{{''.join(boxes)}}}{{{_escape(total)}}}"
+    end = row.end if row.unit is not None else f"{row.total:+.2f} {row.note}".rstrip()
+    return rf"\whyrow{{{_escape(row.label)}}}{{{''.join(boxes)}}}{{{_escape(end)}}}"
 
 
 def _box(text: str, share: float) -> str:

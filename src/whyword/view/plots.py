@@ -1,6 +1,7 @@
 """Pictures: the heat map of a document as PNG or SVG (needs matplotlib, the extra `plots`)."""
 
 import warnings
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,12 @@ from ..errors import InputError
 from .colour import is_dark, seismic
 from .grid import Grid, Row, lay_out
 from .translation import lay_out_translation
-from .wording import after, contrast, headline, prediction, proof, share_legend, signed
+from .wording import after, contrast, headline, prediction, proof, share_legend, signed, small_print
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["render_plot", "require_plots"]
+__all__ = ["drawing", "has_plots", "render_plot", "require_plots", "write_figure"]
 
 _CELL = (0.62, 0.26)
 """Width and height of a cell, in inches."""
@@ -37,28 +38,34 @@ _NUMBERED = 40
 def render_plot(document: Document, form: str) -> bytes:
     """Render the heat map of a document: `form` is "png" or "svg"."""
     require_plots()
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     translated = is_translation(document)
     grid = lay_out_translation(document) if translated else lay_out(document)
-    rows, columns = len(grid.rows), len(grid.columns)
+    rows, columns = len(grid.every_row), len(grid.columns)
     width = max(6.2, 0.9 + columns * (_CELL[0] if columns <= _NUMBERED else 0.2))
-    height = 1.9 + (rows + 1.6) * _CELL[1]
-    # Text stays text in an SVG, and the same document gives the same bytes.
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "whyword", "text.parse_math": False}
-    with rc_context({**settings, "font.family": _fonts(), "axes.unicode_minus": True}):
+    height = 1.9 + (rows + 0.6) * _CELL[1]
+    with drawing():
         figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
-        upper, lower = figure.subplots(2, 1, height_ratios=[rows, 1.2])
-        _draw(upper, grid.rows, grid, grid.largest)
-        _draw(lower, (grid.sum,), grid, grid.largest_sum)
-        upper.set_xticks([])
-        upper.set_ylabel("word" if translated else "token" if is_continuation(document) else "block")
+        parts = [part for part in (grid.rows, (grid.sum,) if grid.sum else ()) if part]
+        heights = [max(1.2, len(part)) for part in parts]
+        axes = figure.subplots(len(parts), 1, height_ratios=heights, squeeze=False)
+        for (each,), part in zip(axes, parts, strict=True):
+            _draw(each, part, grid)
+        if len(parts) > 1:
+            axes[0, 0].set_xticks([])
+            axes[0, 0].set_ylabel("word" if translated else "token" if is_continuation(document) else "block")
         figure.suptitle(_title(document), fontsize=9, x=0.01, ha="left")
-        figure.supxlabel(_foot(document), fontsize=6, x=0.01, ha="left")
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing")  # shown as a box
-            return _write(figure, form)
+        figure.supxlabel(_foot(document, grid), fontsize=6, x=0.01, ha="left")
+        return write_figure(figure, form)
+
+
+def drawing() -> AbstractContextManager[Any]:
+    """Give settings by which text stays text in an SVG, and the same document gives the same bytes."""
+    from matplotlib import rc_context
+
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "whyword", "text.parse_math": False}
+    return rc_context({**settings, "font.family": _fonts()})
 
 
 def _fonts() -> list[str]:
@@ -71,15 +78,23 @@ def _fonts() -> list[str]:
 
 def require_plots() -> None:
     """Refuse before anything is computed where matplotlib is missing."""
-    if find_spec("matplotlib") is None:
+    if not has_plots():
         raise InputError(
             "Pictures need matplotlib, which is not installed.", "Install it: pip install matplotlib."
         )
 
 
-def _write(figure: Any, form: str) -> bytes:
+def has_plots() -> bool:
+    """Say whether matplotlib is there."""
+    return find_spec("matplotlib") is not None
+
+
+def write_figure(figure: Any, form: str) -> bytes:
+    """Write a figure; characters that the font lacks are shown as boxes."""
     file = BytesIO()
-    figure.savefig(file, format=form, metadata={"Date": None} if form == "svg" else None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        figure.savefig(file, format=form, metadata={"Date": None} if form == "svg" else None)
     return file.getvalue()
 
 
@@ -91,16 +106,21 @@ def _title(document: Document) -> str:
     return "\n".join([headline(document), *(each for each in known if each), after(document)])
 
 
-def _foot(document: Document) -> str:
+def _foot(document: Document, grid: Grid) -> str:
+    proven = [] if is_continuation(document) else [proof(document)]
     legend = share_legend(document) if is_translation(document) else None
-    return proof(document) if legend is None else f"{legend}\n{proof(document)}"
+    return "\n".join([*small_print(document, grid.unit), *([legend] if legend else []), *proven])
 
 
-def _draw(axes: "Axes", rows: tuple[Row, ...], grid: Grid, largest: float) -> None:
+def _name(row: Row) -> str:
+    return row.label if row.unit is None else f"{row.label}\n{row.unit}"
+
+
+def _draw(axes: "Axes", rows: tuple[Row, ...], grid: Grid) -> None:
     """Draw rows of cells, with numbers where there is room."""
-    shares = [[(value or 0.0) / (largest or 1.0) for value in row.values] for row in rows]
+    shares = [[(value or 0.0) / (grid.scale_of(row) or 1.0) for value in row.values] for row in rows]
     axes.imshow([[seismic(share) for share in row] for row in shares], aspect="auto", interpolation="nearest")
-    axes.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=7)
+    axes.set_yticks(range(len(rows)), [_name(row) for row in rows], fontsize=7)
     axes.set_xticks(
         range(len(grid.columns)), grid.columns, fontsize=7, rotation=45, ha="right", rotation_mode="anchor"
     )

@@ -14,13 +14,16 @@ from rich.style import Style
 from rich.text import Text
 
 from ..document import Document, is_continuation, is_translation
-from .colour import blend, is_dark, seismic
+from .account import render_account
 from .grid import Grid, Row, lay_out
+from .ground import paint_ground
+from .matrix import render_matrix, sum_heads
 from .translation import lay_out_translation
 from .wording import (
     after,
     caution,
     contrast,
+    explain_scores,
     forced_text,
     headline,
     label,
@@ -43,6 +46,8 @@ def print_document(document: Document, console: Console, by: str = "block", top:
     """Print a document as wide as a console is, with colour where it has any."""
     numbers = console.color_system is None
     console.print(render_terminal(document, console.width, by=by, top=top, numbers=numbers))
+    if "account" in document:
+        console.print(Group(*render_account(document, colour=not numbers, top=top)))
 
 
 def render_terminal(
@@ -56,11 +61,13 @@ def render_terminal(
     body = _table if grid.rows else _list
     if grid.split is not None and not _fits(grid, width):
         body = _strongest_of_rows
-    parts = [*_head(document, by), *body(grid, width, numbers)]
+    parts = [*_head(document, by, grid), *body(grid, width, numbers)]
+    if by == "head" and not is_continuation(document):
+        parts += [Text(""), *render_matrix(sum_heads(document), width, numbers=numbers)]
     return Group(*parts, *_foot(document, by), Text(""))
 
 
-def _head(document: Document, by: str) -> Iterator[Text]:
+def _head(document: Document, by: str, grid: Grid) -> Iterator[Text]:
     yield Text(headline(document), style="bold")
     if is_translation(document):
         if contrasted := contrast(document):
@@ -73,6 +80,8 @@ def _head(document: Document, by: str) -> Iterator[Text]:
         if document["forced"]:
             yield Text(f"after “{label(forced_text(document))}”, with which they all begin")
         yield Text(after(document, by), style="dim")
+    if by != "head":
+        yield from (Text(line, style="dim") for line in explain_scores(document, grid.unit))
     yield Text("")
 
 
@@ -86,17 +95,17 @@ def _foot(document: Document, by: str) -> Iterator[Text]:
 
 def _fits(grid: Grid, width: int) -> bool:
     """Say whether all columns of a translation fit side by side."""
-    return len(_fit(grid, _room(grid, width))) == len(grid.columns)
+    return len(_fit(grid, _room(grid, width, _labels(grid)))) == len(grid.columns)
 
 
-def _room(grid: Grid, width: int) -> int:
+def _room(grid: Grid, width: int, labels: int) -> int:
     """Count the cells that are left for columns."""
-    notes = max(cell_len(row.note) for row in grid.rows)
-    return width - _labels(grid) - _NUMBER - 3 - (notes + 4 if notes else 0)
+    ends = [row.unit if row.unit is not None else row.end if row.note else "" for row in grid.rows]
+    return width - labels - max(_NUMBER, *map(cell_len, ends)) - 3
 
 
 def _labels(grid: Grid) -> int:
-    return min(_WIDEST, max(cell_len(row.label) for row in [*grid.rows, grid.sum]))
+    return min(_WIDEST, max(cell_len(row.label) for row in grid.every_row))
 
 
 def _strongest_of_rows(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
@@ -124,14 +133,14 @@ def _strongest(grid: Grid, row: Row, columns: range, room: int) -> Text:
         number = f" {_number(values[index]).strip()}"
         if cell_len(line.plain) + cell_len(name) + len(number) + 2 > room:
             break
-        line.append(name, style=_style(values[index], grid.largest) or "").append(number + "  ")
+        line.append(name, style=paint_ground(values[index], grid.largest) or "").append(number + "  ")
     return line.append(" " * (room - cell_len(line.plain)))
 
 
 def _table(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
     """Lay rows under each other, cut to the columns that fit."""
-    labels = max(cell_len(row.label) for row in [*grid.rows, grid.sum])
-    frame = _Frame(grid, labels, _fit(grid, _room(grid, width)))
+    labels = max(cell_len(row.label) for row in grid.every_row)
+    frame = _Frame(grid, labels, _fit(grid, _room(grid, width, labels)))
     if len(frame.columns) < len(grid.columns):
         yield from (_running_text(grid), Text(""))
     if grid.split is not None:
@@ -139,14 +148,17 @@ def _table(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
     if numbers:
         yield frame.line("", [grid.columns[index] for index in frame.columns])
     for row in grid.rows:
-        yield frame.row(row, grid.largest, numbers=numbers)
-    yield Text("")
-    yield frame.row(grid.sum, grid.largest_sum, numbers=numbers)
-    if not numbers:
-        yield frame.line("", [_number(grid.sum.values[index]) for index in frame.columns])
+        yield frame.row(row, numbers=numbers)
+    if grid.sum is not None:
+        yield Text("")
+        yield frame.row(grid.sum, numbers=numbers)
+        if not numbers:
+            yield frame.line("", [_number(grid.sum.values[index]) for index in frame.columns])
     if len(frame.columns) < len(grid.columns):
-        shown = f"{len(frame.columns)} of {len(grid.columns)} tokens fit; rows add up all of them"
-        yield Text(f"… {shown}. More: --by token --top 20, -o report.html", style="dim")
+        what, how = f"{grid.by}s" if grid.sum is None else "tokens", "--by token --top 20, "
+        shown = f"{len(frame.columns)} of {len(grid.columns)} {what} fit"
+        added = "" if grid.sum is None else "; rows add up all of them"
+        yield Text(f"… {shown}{added}. More: {'' if grid.sum is None else how}-o report.html", style="dim")
 
 
 @dataclass(frozen=True)
@@ -157,7 +169,7 @@ class _Frame:
     labels: int
     columns: Sequence[int]
 
-    def row(self, row: Row, largest: float, *, numbers: bool) -> Text:
+    def row(self, row: Row, *, numbers: bool) -> Text:
         """Give a row of tokens (or numbers) on the colours of their values."""
         cells = [
             ""
@@ -167,17 +179,15 @@ class _Frame:
             else self.grid.columns[index]
             for index in self.columns
         ]
-        styles = [_style(row.values[index], largest) for index in self.columns]
-        total = signed(row.total)
-        return self.line(row.label, cells, styles, f"{total:<6}  {row.note}" if row.note else total)
+        largest = self.grid.scale_of(row)
+        styles = [paint_ground(row.values[index], largest) for index in self.columns]
+        return self.line(row.label, cells, styles, row.end)
 
     def sides(self) -> Text:
         """Name what stands on either side of the line between source and prefix."""
         before = sum(_size(self.grid.columns[index]) + 1 for index in self._shown(prefix=False))
-        line = Text(
-            " " * (self.labels + 2) + set_cell_size("source", max(before + self._gaps(), 7)), style="dim"
-        )
-        return line.append("│ already written")
+        name = set_cell_size("source", max(before + self._gaps(), 7))
+        return Text(" " * (self.labels + 2) + name + "│ already written", style="dim")
 
     def _shown(self, *, prefix: bool) -> list[int]:
         split = self.grid.split or 0
@@ -216,11 +226,8 @@ def _fit(grid: Grid, width: int) -> list[int]:
     sizes = [_size(column) + 1 for column in grid.columns]
     if sum(sizes) <= width:
         return list(range(len(sizes)))
-    strength = [
-        max(abs(row.values[index] or 0.0) for row in [*grid.rows, grid.sum]) for index in range(len(sizes))
-    ]
     chosen: list[int] = []
-    for index in sorted(range(len(sizes)), key=lambda index: -strength[index]):
+    for index in sorted(range(len(sizes)), key=lambda index: -grid.strength(index)):
         if sum(sizes[each] + len(_GAP) for each in [*chosen, index]) + len(_GAP) > width:
             break
         chosen.append(index)
@@ -228,39 +235,29 @@ def _fit(grid: Grid, width: int) -> list[int]:
 
 
 def _running_text(grid: Grid) -> Text:
-    """Give the whole prompt as text, on the colours of the sum."""
-    text = Text()
-    for column, value in zip(grid.columns, grid.sum.values, strict=True):
-        text.append(column, style=_style(value, grid.largest_sum) or "")
+    """Give the whole prompt as text, on the colours of the sum, or of the first row."""
+    text, row = Text(), grid.rows[0] if grid.sum is None else grid.sum
+    for column, value in zip(grid.columns, row.values, strict=True):
+        text.append(column, style=paint_ground(value, row.largest) or "")
         text.append(" ")
     return text
 
 
 def _list(grid: Grid, width: int, _numbers: bool) -> Iterator[Text]:
     """List tokens or words under each other, with bars."""
-    names = min(_WIDEST, max(cell_len(column) for column in grid.columns))
+    names, total = min(_WIDEST, max(cell_len(column) for column in grid.columns)), grid.every_row[-1]
     room = max(4, min(40, width - names - _NUMBER - 6))
-    for column, value in zip(grid.columns, grid.sum.values, strict=True):
-        share = (value or 0.0) / (grid.largest_sum or 1.0)
+    for column, value in zip(grid.columns, total.values, strict=True):
+        share = (value or 0.0) / (total.largest or 1.0)
         bar = ("▇" if share > 0 else "░") * max(1 if share else 0, round(abs(share) * room))
         line = Text(_cut(column, names) + "  ", no_wrap=True, overflow="crop")
         line.append(_number(value).rjust(_NUMBER + 1) + "  ").append(
             bar, style="red" if share > 0 else "blue"
         )
         yield line
-    yield Text("")
-    yield Text(_cut(grid.sum.label, names) + "  " + f"{grid.sum.total:+.2f}".rjust(_NUMBER + 1), style="bold")
-
-
-def _style(value: float | None, largest: float) -> Style | None:
-    """Give the ground of a number; none where it is next to nothing, so that it suits dark and light."""
-    share = (value or 0.0) / (largest or 1.0)
-    if abs(share) < 0.02:
-        return None
-    ground = blend(seismic(0.0), seismic(0.5 if share > 0 else -0.5), 0.15 + 0.85 * abs(share))
-    red, green, blue = (round(255 * channel) for channel in ground)
-    ink = "#ffffff" if is_dark(ground) else "#000000"
-    return Style(color=ink, bgcolor=f"#{red:02x}{green:02x}{blue:02x}")
+    if total.label == "sum":
+        yield Text("")
+        yield Text(_cut("sum", names) + "  " + f"{total.total:+.2f}".rjust(_NUMBER + 1), style="bold")
 
 
 def _size(column: str) -> int:

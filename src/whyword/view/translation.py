@@ -40,12 +40,15 @@ def lay_out_translation(document: Document, by: str = "word", top: int | None = 
     explained = _group(document["target"], range(first, len(document["target"]["tokens"])), by)
     rows = [
         Row(
-            name, _add_up(document["scores"], [place - first for place in own], columns), _note(document, own)
+            name,
+            _add_up(document["scores"], [place - first for place in own], columns),
+            note=_note(document, own),
         )
         for name, own in explained
     ]
     sums = [sum(row.values[place] or 0.0 for row in rows) for place in range(len(columns))]
-    grid = Grid(by, tuple(name for name, _ in columns), tuple(rows), Row("sum", tuple(sums)), len(sources))
+    names = tuple(name for name, _ in columns)
+    grid = Grid(by, names, tuple(rows), Row("sum", tuple(sums)), split=len(sources))
     if top is None:
         return grid
     strength = [max(abs(row.values[place] or 0.0) for row in rows) for place in range(len(columns))]

@@ -2,12 +2,13 @@
 
 import unicodedata
 
-from ..document import Document, is_continuation, is_translation
+from ..document import Document, is_comparison, is_continuation, is_translation, read_measure
 
 __all__ = [
     "after",
     "caution",
     "contrast",
+    "explain_scores",
     "forced_text",
     "headline",
     "label",
@@ -16,6 +17,7 @@ __all__ = [
     "proof",
     "share_legend",
     "signed",
+    "small_print",
     "word_labels",
 ]
 
@@ -74,7 +76,7 @@ def prediction(document: Document) -> str:
     """Give the probabilities and logits of target and foils, and their difference."""
     choices = [document["target"], *document["foils"]]
     parts = [
-        f"P({label(choice['text'])}) = {_percent(choice['probability'])}, logit {choice['logit']:.2f}"
+        f"P({label(choice['text'])}) = {_percent(choice['probability'])}, logit {_logit(choice)}"
         for choice in choices
     ]
     difference = f"difference {document['ledger']['logit']:+.3f}"
@@ -109,6 +111,8 @@ def forced_text(document: Document) -> str:
 
 def after(document: Document, by: str = "block") -> str:
     """Name the model and the method; heads are shown before any method is applied."""
+    if is_comparison(document):
+        return f"{document['model']}, {len(document['methods'])} methods"
     if "block" in document:
         return f"{document['model']}, {document['method']}, decoder block {document['block']}"
     return f"{document['model']}, {'updates before mixing' if by == 'head' else document['method']}"
@@ -145,8 +149,43 @@ def proof(document: Document) -> str:
 
 def caution(document: Document, by: str = "block") -> str:
     """Say in one line what is exact, what is heuristic, and what the tokens add up to."""
+    if is_comparison(document):
+        measures = [read_measure(each) for each in document["methods"]]
+        own = "a unit and colours of its own in each row"
+        return f"exact: the ledger · {own}{_blind([each.contrastive for each in measures])}"
+    measure = read_measure(document if not is_continuation(document) else document["explanations"][0])
+    if not measure.adds_up and by != "head":
+        return f"exact: the ledger · scores do not add up to it{_blind([measure.contrastive])}"
     heuristic = "position = token" if by == "head" else _HEURISTICS.get(document["method"], "the method")
     return f"exact: sums · heuristic: {heuristic} · tokens add up to attention's part"
+
+
+def _blind(contrastive: list[bool]) -> str:
+    """Say that scores do not depend on the target, where none of some methods' does, or only some do."""
+    if all(contrastive):
+        return ""
+    some = "shares and chance: " if any(contrastive) else ""
+    return f" · {some}the same for every target and foil"
+
+
+def _logit(choice: Document) -> str:
+    """Write a logit, and beside it what is left of it where the model caps its logits."""
+    capped = choice.get("capped")
+    return f"{choice['logit']:.2f}" + ("" if capped is None else f" (capped {capped:.2f})")
+
+
+def explain_scores(document: Document, unit: str) -> list[str]:
+    """Say what scores are that do not add up to the logit (difference): nothing of those that do."""
+    if is_comparison(document):
+        return []
+    measure = read_measure(document["explanations"][0] if is_continuation(document) else document)
+    return [] if measure.adds_up else [f"score: {measure.summary}; in {unit}"]
+
+
+def small_print(document: Document, unit: str) -> list[str]:
+    """Say what must stand beside numbers that do not add up to the logit (difference)."""
+    said = explain_scores(document, unit)
+    return [*said, caution(document)] if said or is_comparison(document) else []
 
 
 def signed(value: float) -> str:

@@ -14,6 +14,9 @@
 const RENDERERS = {
   "whyword.explanation/1": renderExplanation,
   "whyword.continuation/1": renderContinuation,
+  "whyword.comparison/1": renderComparison,
+  "whyword.neurons/1": renderNeurons,
+  "whyword.survey/1": renderSurvey,
   "whyword.translation/1": renderTranslation,
 };
 
@@ -30,7 +33,8 @@ function renderReport(root, documents) {
 function contents(documents) {
   const entries = documents.map((record, index) => {
     const asked = record.foils && !record.choices ? question(record) : String(record.text ?? record.target?.text ?? record.schema);
-    const parts = record.model ? [asked, `, ${record.model}, ${record.method}`] : [asked];
+    const method = record.methods ? `${record.methods.length} methods` : record.method;
+    const parts = record.model ? [asked, `, ${record.model}`, method ? `, ${method}` : ""] : [asked];
     return element("li", {}, element("a", { href: `#document-${index + 1}` }, ...parts));
   });
   return element("nav", { "aria-label": "Explanations in this report" }, element("ol", {}, ...entries));
@@ -52,6 +56,8 @@ function renderExplanation(explanation, id) {
     promptText(explanation),
     element("div", { class: "overview" }, prediction(explanation), ledger(explanation)),
     heatMap(explanation, id),
+    headMap(explanation),
+    ...(explanation.account ? [fullAccount(explanation)] : []),
     notes(explanation),
   ];
 }
@@ -106,13 +112,71 @@ function triangle(explanations, show) {
   return element("table", { class: "heat" }, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
+/** Several methods for one prediction: one row each, in its own unit and with its own colours. */
+function renderComparison(comparison, id) {
+  const table = element("table", { class: "heat comparison", id: `${id}-methods` });
+  const draw = (unit) => drawComparison(table, comparison, unit);
+  draw("tokens");
+  const count = `${comparison.methods.length} methods`;
+  return [
+    element(
+      "header",
+      {},
+      element("h1", {}, question(comparison)),
+      element("p", { class: "subtitle" }, element("bdi", { class: "model" }, comparison.model), ` · ${count}`),
+    ),
+    section(
+      "Method by method",
+      "map",
+      element("p", { class: "lead" }, "Every row has its own unit, and colours up to its own largest number: compare orders, not sizes."),
+      element("div", { class: "controls" }, unitSwitch(draw)),
+      scroller(table),
+    ),
+    element("div", { class: "overview" }, prediction(comparison), ledger(comparison)),
+    methodList(comparison.methods),
+    notes(comparison),
+  ];
+}
+
+function drawComparison(table, comparison, unit) {
+  const columns = unit === "words" ? wordColumns(comparison) : tokenColumns(comparison);
+  const head = headerRow(columns);
+  head.cells[0].textContent = "method";
+  head.lastChild.textContent = "unit";
+  const rows = comparison.methods.map((each) => {
+    const measure = measureOf(each);
+    const numbers = columns.map((column) => sumOver(column, each.scores));
+    const limit = Math.max(...numbers.map(Math.abs)) || 1;
+    const scale = { ...makeScale(numbers), limit };
+    const cells = numbers.map((number) => paint(element("td", { title: String(number) }, signed(number, scale.digits)), number, scale));
+    const name = element("th", { scope: "row", title: measure.summary }, each.method);
+    return element("tr", {}, name, ...cells, element("td", { class: "row-sum" }, measure.unit));
+  });
+  table.replaceChildren(element("thead", {}, head), element("tbody", {}, ...rows));
+}
+
+/** What each method's scores are. */
+function methodList(methods) {
+  const entries = methods.flatMap((each) => [
+    element("dt", {}, each.method),
+    element("dd", {}, capitalise(measureOf(each).summary), measureOf(each).contrastive ? "." : ". The same for every target and foil."),
+  ]);
+  return section("What the scores are", "notes", element("dl", {}, ...entries));
+}
+
 const METHODS = {
   "alti-logit": "what attention adds, tracked back to the input tokens through the mixing of the blocks below",
   logit: "what attention adds, by the position it comes from",
 };
 
-function subtitle({ model, method }) {
-  const explained = METHODS[method] ? `: ${METHODS[method]}` : "";
+/** What the scores of a document, or of one method of a comparison, are. */
+function measureOf({ measure, method }) {
+  return measure ?? { unit: "logits", summary: METHODS[method] ?? "", by_block: true, adds_up: true, contrastive: true };
+}
+
+function subtitle({ model, method, explanations, measure }) {
+  const { summary } = measureOf({ method, measure: measure ?? explanations?.[0].measure });
+  const explained = summary ? `: ${summary}` : "";
   return [element("bdi", { class: "model" }, model), " · ", element("span", { class: "method" }, method), explained];
 }
 
@@ -185,7 +249,8 @@ function prediction(explanation) {
     const mean = total(foils.map((foil) => foil.logit)) / foils.length;
     body.append(resultRow("mean of the foils’ logits", plain(mean, 3)));
   }
-  const head = element("tr", {}, ...["", "token", "probability", "logit"].map((name) => heading(name, "col")));
+  const columns = ["", "token", "probability", "logit", ...(isCapped(target) ? ["capped"] : [])];
+  const head = element("tr", {}, ...columns.map((name) => heading(name, "col")));
   const table = element("table", { class: "figures" }, element("thead", {}, head), body);
   if (foils.length > 0) {
     table.append(element("tfoot", {}, resultRow("logit difference", signed(explanation.ledger.logit, 3))));
@@ -202,7 +267,13 @@ function choiceRow(role, choice) {
     element("td", { class: "token", title: id }, visibleText(choice.text)),
     element("td", {}, percent(choice.probability)),
     element("td", {}, plain(choice.logit, 3)),
+    ...(isCapped(choice) ? [element("td", {}, plain(choice.capped, 3))] : []),
   );
+}
+
+/** Whether the model caps its logits: what is explained is the logit before. */
+function isCapped(choice) {
+  return typeof choice.capped === "number";
 }
 
 function resultRow(name, number) {
@@ -319,21 +390,24 @@ function byBlock(ledger) {
 // ---------------------------------------------------------------- the heat map
 
 const HINT = "Point at a cell or move with the arrow keys to read it; click or press Enter to open a block’s heads.";
+const PLAIN_HINT = "Point at a cell or move with the arrow keys to read it.";
 
 /** Blocks × tokens with the sum below, in a table that is walked like a grid. */
 function heatMap(explanation, id) {
   const scale = makeScale(explanation.by_block.flat());
   const table = element("table", { class: "heat", role: "grid", "aria-label": "Attribution by block and token" });
-  const readout = element("p", { class: "readout", id: `${id}-readout` }, HINT);
-  const map = { explanation, scale, table, readout, open: new Set(), columns: [], rows: new WeakMap(), current: null };
+  const measure = measureOf(explanation);
+  const hint = measure.by_block ? HINT : PLAIN_HINT;
+  const readout = element("p", { class: "readout", id: `${id}-readout` }, hint);
+  const map = { explanation, measure, hint, scale, table, readout, open: new Set(), columns: [], rows: new WeakMap(), current: null };
   const choose = unitSwitch((unit) => drawHeatMap(map, unit));
   drawHeatMap(map, "tokens");
   listen(map);
   return section(
-    "Block by block",
+    measure.by_block ? "Block by block" : "Token by token",
     "map",
     element("p", { class: "lead" }, coverage(explanation)),
-    element("div", { class: "controls" }, choose, legend(scale, quantity(explanation))),
+    element("div", { class: "controls" }, choose, legend(scale, explanation)),
     element("div", { class: "instrument" }, element("div", { class: "heat-scroll" }, table), readout),
   );
 }
@@ -341,6 +415,11 @@ function heatMap(explanation, id) {
 /** How much of the logit the heat map covers. */
 function coverage(explanation) {
   const { scores, ledger } = explanation;
+  const measure = measureOf(explanation);
+  if (!measure.adds_up) {
+    const blind = measure.contrastive ? "" : " They are the same for every target and foil.";
+    return `Scores in ${measure.unit}: ${measure.summary}. They do not add up to the ${quantity(explanation)} of ${signed(ledger.logit, 3)}.${blind}`;
+  }
   return (
     `The scores of all tokens add up to ${signed(total(scores), 3)}, attention’s part of the ` +
     `${quantity(explanation)} of ${signed(ledger.logit, 3)}. The other entries are not traced to tokens.`
@@ -360,15 +439,19 @@ function unitSwitch(choose) {
   return element("div", { class: "switch", role: "group", "aria-label": "Columns" }, ...buttons);
 }
 
-function legend(scale, quantity) {
+function legend(scale, explanation) {
   const limit = scale.limit.toPrecision(2);
-  const rest = `the ${quantity}; stronger ones have the same colour; the sum has its own scale`;
+  const measure = measureOf(explanation);
+  const [lowers, raises] = measure.adds_up ? ["lowers ", " raises"] : ["", ""];
+  const rest = measure.adds_up
+    ? `the ${quantity(explanation)}; stronger ones have the same colour; the sum has its own scale`
+    : `in ${measure.unit}; stronger ones have the same colour`;
   return element(
     "p",
     { class: "legend" },
-    element("span", {}, `lowers −${limit}`),
+    element("span", {}, `${lowers}−${limit}`),
     element("span", { class: "ramp", "aria-hidden": "true" }),
-    element("span", {}, `+${limit} raises`),
+    element("span", {}, `+${limit}${raises}`),
     element("span", {}, rest),
   );
 }
@@ -377,6 +460,17 @@ function legend(scale, quantity) {
 function drawHeatMap(map, unit) {
   const { explanation, table } = map;
   map.columns = unit === "words" ? wordColumns(explanation) : tokenColumns(explanation);
+  if (!map.measure.by_block) {
+    const scores = { kind: "sum", label: "score", name: "score", values: explanation.scores, scale: map.scale };
+    const head = headerRow(map.columns);
+    head.cells[0].textContent = "";
+    head.lastChild.textContent = "unit";
+    const row = drawRow(map, scores);
+    row.lastChild.textContent = map.measure.unit;
+    table.replaceChildren(element("thead", {}, head), element("tbody", {}, row));
+    makeCurrent(map, table.tBodies[0].rows[0].cells[0]);
+    return;
+  }
   const blocks = explanation.by_block.map((values, block) => {
     const names = { label: String(block + 1), name: `block ${block + 1}` };
     return drawRow(map, { kind: "block", block, ...names, values, scale: map.scale });
@@ -444,6 +538,161 @@ function headRows(map, block) {
     return drawRow(map, { kind: "head", block, label: `${block + 1}.${head + 1}`, name, values, scale });
   });
   return [element("tr", { class: "heads-note" }, note), ...rows];
+}
+
+// ---------------------------------------------------------------- heads
+
+/** Blocks × heads: what every head adds, all tokens together; a head that is chosen shows its tokens. */
+function headMap(explanation) {
+  const sums = explanation.by_head.map((heads) => heads.map(total));
+  const tokens = element("p", { class: "head-tokens", "aria-live": "polite" }, "Choose a head to see what it reads.");
+  const table = headTable(sums, (block, head) => {
+    const values = explanation.by_head[block][head];
+    const scale = makeScale(values);
+    const pieces = explanation.tokens.flatMap((token, index) => {
+      const text = element("span", { class: "piece", title: signed(values[index], 4) }, visibleText(token.text));
+      return [paint(text, values[index], scale), " "];
+    });
+    tokens.replaceChildren(element("strong", {}, `${block + 1}.${head + 1} `), `${signed(total(values), 3)}: `, ...pieces);
+  });
+  const lead = "What every head adds, before mixing, all tokens together. Blocks and heads are counted from 1.";
+  return section("Head by head", "heads", element("p", { class: "lead" }, lead), scroller(table), tokens);
+}
+
+/** The table of blocks × heads; `choose(block, head)` is called for the head that is clicked. */
+function headTable(sums, choose) {
+  const scale = makeScale(sums.flat());
+  const rows = sums.map((heads, block) => {
+    const cells = heads.map((value, head) => {
+      const name = `block ${block + 1}, head ${head + 1}: ${signed(value, scale.digits)}`;
+      const shown = signed(value, scale.digits);
+      if (!choose) return paint(element("td", { title: name }, shown), value, scale);
+      const button = element("button", { type: "button", "aria-label": name }, shown);
+      button.addEventListener("click", () => choose(block, head));
+      return paint(element("td", {}, button), value, scale);
+    });
+    return element("tr", {}, heading(String(block + 1), "row"), ...cells);
+  });
+  const most = Math.max(...sums.map((heads) => heads.length));
+  const names = Array.from({ length: most }, (_, head) => heading(String(head + 1), "col"));
+  const head = element("tr", {}, heading("block", "col"), ...names);
+  return element("table", { class: "figures by-head" }, element("thead", {}, head), element("tbody", {}, ...rows.reverse()));
+}
+
+// ---------------------------------------------------------------- the full account
+
+/** Every logit except biases on a token: attention, MLPs and the embedding. */
+function fullAccount({ tokens, account }) {
+  const scale = makeScale(account.scores);
+  const names = ["attention", "mlp", "embedding", "scores"];
+  const rows = tokens.map((token, index) => {
+    const cells = names.map((name) => element("td", {}, signed(account[name][index], 3)));
+    paint(cells.at(-1), account.scores[index], scale);
+    return element("tr", {}, element("th", { scope: "row", class: "token" }, visibleText(token.text)), ...cells);
+  });
+  const head = ["token", "attention", "MLPs", "embedding", "all"].map((name) => heading(name, "col"));
+  const table = element("table", { class: "figures ranking" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
+  const lead = `${capitalise(account.note)}. All tokens ${signed(total(account.scores), 3)} and biases ${signed(account.biases, 3)} make ${signed(account.logit, 3)}.`;
+  return section("The full account", "account", element("p", { class: "lead" }, lead), scroller(table));
+}
+
+// ---------------------------------------------------------------- neurons
+
+/** The neurons of one prediction: the strongest, and all of a block by their index. */
+function renderNeurons(found, id) {
+  const scale = makeScale(found.named.map((each) => each.update));
+  const rows = found.named.map((each) =>
+    element(
+      "tr",
+      {},
+      heading(each.label, "row"),
+      paint(element("td", {}, signed(each.update, 3)), each.update, scale),
+      element("td", {}, signed(each.activation * each.gate, 2)),
+      ...[each.promotes, each.suppresses].map((texts) => element("td", { class: "token" }, ...listed(texts))),
+    ),
+  );
+  const names = ["neuron", "update", "activation", "its value vector promotes", "and suppresses"];
+  const head = element("tr", {}, ...names.map((name) => heading(name, "col")));
+  const table = element("table", { class: "figures ranking" }, element("thead", {}, head), element("tbody", {}, ...rows));
+  const count = total(found.blocks.map((block) => block.update.length)).toLocaleString("en");
+  const panels = [{ name: "update", blocks: found.blocks.map((block) => block.update) }];
+  return [
+    element(
+      "header",
+      {},
+      element("h1", {}, question(found)),
+      element("p", { class: "subtitle" }, element("bdi", { class: "model" }, found.model), ` · ${count} MLP neurons`),
+    ),
+    element("div", { class: "overview" }, prediction(found), ledger(found)),
+    section("Neurons", "neurons", scroller(table)),
+    byIndex(panels, found.named[0]?.block ?? 0, id),
+    notes(found),
+  ];
+}
+
+/** Means over a dataset: a ranking, and all heads, or all neurons of a block. */
+function renderSurvey(found, id) {
+  const { groups, part } = found;
+  const scale = makeScale(found.ranked.flatMap((each) => Object.values(each.mean)));
+  const rows = found.ranked.map((each) => {
+    const cells = groups.map(({ name }) => paint(element("td", {}, signed(each.mean[name], 3)), each.mean[name], scale));
+    return element("tr", {}, heading(each.label, "row"), ...cells);
+  });
+  const names = groups.map((group) => heading(`${group.name} (${group.examples})`, "col"));
+  const head = element("tr", {}, heading(part.slice(0, -1), "col"), ...names);
+  const table = element("table", { class: "figures ranking" }, element("thead", {}, head), element("tbody", {}, ...rows));
+  const data = found.data.map(([name]) => name).join(", ");
+  const rest =
+    part === "heads"
+      ? groups.map((group) => section(group.name, "heads", scroller(headTable(group.update, null))))
+      : [byIndex(groups.map((group) => ({ name: group.name, blocks: group.update })), found.ranked[0].block, id)];
+  return [
+    element(
+      "header",
+      {},
+      element("h1", {}, `Which ${part} decide?`),
+      element("p", { class: "subtitle" }, element("bdi", { class: "model" }, found.model), ` · mean over ${found.examples} examples of ${data}`),
+    ),
+    section("Ranked", "neurons", scroller(table)),
+    ...rest,
+    notes(found),
+  ];
+}
+
+function listed(texts) {
+  return texts.slice(0, 4).flatMap((text, index) => [index > 0 ? " " : "", visibleText(trimmed(text))]);
+}
+
+/** What every neuron of the chosen block adds, over its index: one panel for each group. */
+function byIndex(panels, first, id) {
+  const options = panels[0].blocks.map((_, block) => element("option", { value: String(block) }, `block ${block + 1}`));
+  const select = element("select", { id: `${id}-block` }, ...options.reverse());
+  const drawn = element("div", { class: "panels" });
+  const draw = () => drawn.replaceChildren(...panels.map((panel) => scatter(panel, Number(select.value), panels)));
+  select.value = String(first);
+  select.addEventListener("change", draw);
+  draw();
+  const choice = element("p", { class: "controls" }, element("label", { for: `${id}-block` }, "Neurons of "), select);
+  return section("Neuron by neuron", "by-index", choice, drawn);
+}
+
+/** A panel: every neuron is a point, the strongest have their index beside them. */
+function scatter({ name, blocks }, block, panels) {
+  const values = blocks[block];
+  const largest = Math.max(...panels.flatMap((panel) => panel.blocks[block].map(Math.abs))) || 1;
+  const at = (kind, index, ...children) => {
+    const put = element("span", { class: `${kind} ${values[index] < 0 ? "lowers" : "raises"}` }, ...children);
+    put.style.setProperty("--across", (index / Math.max(1, values.length - 1)).toFixed(4));
+    put.style.setProperty("--down", (0.5 - (0.42 * values[index]) / largest).toFixed(4));
+    return put;
+  };
+  const ranked = [...values.keys()].sort((one, two) => Math.abs(values[two]) - Math.abs(values[one])).slice(0, 6);
+  const named = ranked.filter((index) => Math.abs(values[index]) > 0.3 * largest);
+  const label = `${name}: ${values.length} neurons of block ${block + 1}, up to ±${largest.toPrecision(2)}`;
+  const points = values.map((_, index) => at("point", index));
+  const panel = element("div", { class: "panel", role: "img", "aria-label": label }, ...points);
+  panel.append(...named.map((index) => at("name", index, String(index))));
+  return element("figure", {}, panel, element("figcaption", {}, label));
 }
 
 // ---------------------------------------------------------------- columns
@@ -558,7 +807,7 @@ function moveTo(map, cell) {
 function readCell(map, cell) {
   for (const lit of map.table.querySelectorAll(".lit")) lit.classList.remove("lit");
   if (!cell || cell.hasAttribute("colspan")) {
-    map.readout.replaceChildren(HINT);
+    map.readout.replaceChildren(map.hint);
     return;
   }
   const heads = map.table.rows[0].cells;
@@ -570,7 +819,8 @@ function readCell(map, cell) {
 function describe(map, cell) {
   const row = map.rows.get(cell.parentElement);
   const column = map.columns[cell.cellIndex - 1];
-  if (!row) return column ? describeColumn(map, column) : [HINT];
+  if (!row) return column ? describeColumn(map, column) : [map.hint];
+  if (!column && !map.measure.adds_up) return [`${capitalise(row.name)}, in ${map.measure.unit}: ${map.measure.summary}`];
   if (cell.cellIndex === 0) return [`${capitalise(row.name)}: `, amount(map, total(row.values)), " over all tokens"];
   if (!column) return [`${capitalise(row.name)}, all tokens: `, amount(map, total(row.values))];
   const number = row.numbers[cell.cellIndex - 1];
@@ -583,7 +833,8 @@ function describeColumn({ explanation }, { text, members, place, tags }) {
   return [element("q", {}, visibleText(text)), ` (${details})`];
 }
 
-function amount({ explanation }, number) {
+function amount({ explanation, measure }, number) {
+  if (!measure.adds_up) return element("strong", {}, `${signed(number, 5)} (${measure.unit})`);
   const effect = number < 0 ? "lowers" : "raises";
   const text = number === 0 ? "0" : `${signed(number, 5)} ${effect} the ${quantity(explanation)}`;
   return element("strong", {}, text);

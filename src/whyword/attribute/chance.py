@@ -1,0 +1,17 @@
+"""Random scores: what a method must beat."""
+
+import hashlib
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+__all__ = ["draw"]
+
+
+def draw(ids: Sequence[int]) -> Float[Tensor, " source"]:
+    """Draw a score for every token, evenly between 0 and 1; the same whenever the tokens are the same."""
+    seed = hashlib.sha256(",".join(map(str, ids)).encode()).digest()[:8]
+    generator = torch.Generator().manual_seed(int.from_bytes(seed, "little"))
+    return torch.rand(len(ids), generator=generator, dtype=torch.float64)

@@ -1,0 +1,76 @@
+"""Gradients of a logit (difference) at the token embeddings [section 4 of the paper].
+
+    gradient norm[s]    = ‖∂(logit_w − logit_f) / ∂e_s‖₁
+    gradient × input[s] = ∂(logit_w − logit_f) / ∂e_s · e_s
+
+e is what the token-embedding module gives: no positions in it, and before any norm or factor that follows.
+Examples do not see each other, so one backward pass serves a whole batch. Parameters get no gradient.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..ledger import Target, read_logits
+from ..memory import ACTIVATIONS, estimate_gradient
+from ..models.model import Model
+from ..trace import Inputs, Places, pad, read_out
+
+__all__ = ["Gradient", "differentiate"]
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient of one prediction at its tokens' embeddings, by what is read off it."""
+
+    norm: Float[Tensor, " source"]
+    """L1."""
+    product: Float[Tensor, " source"]
+    """Times the embedding."""
+
+
+def differentiate(
+    model: Model, prompts: Sequence[Sequence[int]], places: Places, targets: Sequence[Target]
+) -> list[Gradient]:
+    """Give the gradient of every prediction."""
+    found, each = [], places.each
+    for batch in _cut(model, prompts):
+        some = Places(places.ranges[batch])
+        own = targets[batch.start * each : batch.stop * each]
+        found += _differentiate_batch(model, prompts[batch], some, own)
+    return found
+
+
+def _cut(model: Model, prompts: Sequence[Sequence[int]]) -> Iterator[slice]:
+    """Cut examples into batches whose activations fit."""
+    start = 0
+    for stop in range(1, len(prompts) + 1):
+        longest = max(map(len, prompts[start : stop + 1]))
+        if stop == len(prompts) or estimate_gradient(model, (stop - start + 1) * longest) > ACTIVATIONS:
+            yield slice(start, stop)
+            start = stop
+
+
+def _differentiate_batch(
+    model: Model, prompts: Sequence[Sequence[int]], places: Places, targets: Sequence[Target]
+) -> list[Gradient]:
+    # Whoever calls may have switched gradients off, in either of torch's ways.
+    with torch.inference_mode(False), torch.enable_grad():
+        embedded = model.network.get_input_embeddings()(pad(model, prompts)).detach().requires_grad_()
+        logits = read_logits(read_out(model, places, Inputs(embedded=embedded)).uncapped, targets)
+        by_place = logits.reshape(len(prompts), places.each)
+        gradients = [
+            torch.autograd.grad(column.sum(), embedded, retain_graph=place + 1 < places.each)[0]
+            for place, column in enumerate(by_place.unbind(1))
+        ]
+    dtype = model.compute_dtype
+    norms = torch.stack([each.to(dtype).abs().sum(-1) for each in gradients], dim=1).cpu()
+    products = torch.stack([(each.to(dtype) * embedded.detach().to(dtype)).sum(-1) for each in gradients], 1)
+    norms, products = norms.flatten(0, 1), products.cpu().flatten(0, 1)
+    return [
+        Gradient(norm[: position + 1], product[: position + 1])
+        for norm, product, position in zip(norms, products, places, strict=True)
+    ]

@@ -1,0 +1,60 @@
+"""Options of the commands that explain a prediction."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "FoilWords",
+    "Ids",
+    "MaxMemory",
+    "MethodName",
+    "NoFoil",
+    "Output",
+    "TargetWord",
+]
+
+
+class MethodName(str, Enum):
+    """The names of methods.MEASURES."""
+
+    alti_logit = "alti-logit"
+    logit = "logit"
+    erasure = "erasure"
+    erasure_logits = "erasure-logits"
+    erasure_deletion = "erasure-deletion"
+    erasure_deletion_logits = "erasure-deletion-logits"
+    gradient_norm = "gradient-norm"
+    gradient_x_input = "gradient-x-input"
+    alti = "alti"
+    attention_rollout = "attention-rollout"
+    attention = "attention"
+    random = "random"
+
+
+TargetWord = Annotated[
+    str | None,
+    typer.Option("--target", "-t", help="The word to explain. Default: the model's first choice."),
+]
+FoilWords = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--foil", "-f", help="The word it is compared with; several: their mean. Default: runner-up."
+    ),
+]
+NoFoil = Annotated[
+    bool, typer.Option("--no-foil", help="Explain the logit of the target itself, without a foil.")
+]
+Output = Annotated[
+    list[Path] | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Save as .json, .html, .tex, .png, .svg or .csv."),
+]
+Ids = Annotated[bool, typer.Option("--ids", help="Prompt, target and foils are token ids.")]
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--max-memory", metavar="SIZE", help="What it may take beyond the forward pass: 2GB, 500MB."
+    ),
+]

@@ -1,0 +1,125 @@
+"""The datasets that exist: their names, the files they are in, and how their evidence is found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from ..errors import InputError
+
+__all__ = ["BUILTIN", "GROUPS", "PUBLISHED", "SUITE", "Published", "expand_names"]
+
+BUILTIN = "builtin"
+
+
+@dataclass(frozen=True)
+class Published:
+    """What is known of a dataset before it is read."""
+
+    name: str
+    """Short name."""
+    title: str
+    """The name its authors gave it; for SVA and IOI, what it is."""
+    group: str
+    phenomenon: str
+    files: tuple[str, ...]
+    """Names of its file without the ending, the preferred one first."""
+    attractors: int | None = None
+    """SVA only: nouns between subject and verb that call for the wrong verb. One file holds all numbers."""
+
+
+_BLIMP = {
+    "aga": ("anaphor_gender_agreement", "anaphor"),
+    "ana": ("anaphor_number_agreement", "anaphor"),
+    "asp": ("animate_subject_passive", "passive"),
+    "dna": ("determiner_noun_agreement_1", "determiner"),
+    "dnai": ("determiner_noun_agreement_irregular_1", "determiner"),
+    "dnaa": ("determiner_noun_agreement_with_adjective_1", "determiner"),
+    "dnaai": ("determiner_noun_agreement_with_adj_irregular_1", "determiner"),
+    "npi": ("npi_present_1", "npi"),
+    "darn": ("distractor_agreement_relational_noun", "subject"),
+    "ipsv": ("irregular_plural_subject_verb_agreement_1", "subject"),
+    "rpsv": ("regular_plural_subject_verb_agreement_1", "subject"),
+}
+_SPELLINGS = {"determiner_noun_agreement_with_adjective_1": ("determiner_noun_agreement_with_adj_1",)}
+"""Other names under which a paradigm was published."""
+_SVA_FILES = ("lgd_dataset", "lgd_dataset_partial", "sva")
+_COUNTS = {1: "1 attractor", 2: "2 attractors", 3: "3 attractors", 4: "4 attractors"}
+
+PUBLISHED: dict[str, Published] = {
+    **{
+        name: Published(name, title, "BLiMP", phenomenon, (title, *_SPELLINGS.get(title, ()), name))
+        for name, (title, phenomenon) in _BLIMP.items()
+    },
+    **{
+        f"sva-{count}": Published(
+            f"sva-{count}", f"subject–verb agreement, {words}", "SVA", "subject", _SVA_FILES, count
+        )
+        for count, words in _COUNTS.items()
+    },
+    "ioi": Published("ioi", "indirect object identification", "IOI", "name", ("ioi_dataset", "ioi")),
+}
+
+SUITE: dict[str, Published] = {
+    f"{BUILTIN}-{name}": Published(f"{BUILTIN}-{name}", title, BUILTIN, phenomenon, (), attractors)
+    for name, title, phenomenon, attractors in (
+        ("aga", "anaphor gender agreement", "anaphor", None),
+        ("ana", "anaphor number agreement", "anaphor", None),
+        ("asp", "passive with an animate agent", "passive", None),
+        ("dna", "determiner–noun agreement", "determiner", None),
+        ("dnaa", "determiner–noun agreement with an adjective", "determiner", None),
+        ("npi", "licensing of negative polarity items", "npi", None),
+        ("sva-0", "subject–verb agreement, no attractor", "subject", 0),
+        *(
+            (f"sva-{count}", f"subject–verb agreement, {words}", "subject", count)
+            for count, words in _COUNTS.items()
+        ),
+        ("ioi", "indirect object identification", "name", None),
+    )
+}
+"""The built-in suite: see `grammar.py`."""
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "blimp": tuple(name for name in _BLIMP if name not in ("ipsv", "rpsv")),
+    "sva": tuple(f"sva-{count}" for count in _COUNTS),
+    BUILTIN: tuple(SUITE),
+    f"{BUILTIN}-blimp": tuple(n for n, known in SUITE.items() if known.phenomenon not in ("subject", "name")),
+    f"{BUILTIN}-sva": tuple(n for n, known in SUITE.items() if known.phenomenon == "subject"),
+}
+"""Names that stand for several. ipsv and rpsv are not in the paper's table: read when they are named."""
+
+
+def expand_names(names: Sequence[str], builtin: bool = False) -> list[str]:
+    """Turn names of datasets and groups into short names, each once, in the order given.
+
+    With `builtin`, names mean the built-in suite: "aga" is "builtin-aga".
+    """
+    long = {
+        other: known.name for known in PUBLISHED.values() for other in known.files if not known.attractors
+    }
+    found: dict[str, None] = {}
+    for name in names:
+        wanted = name.strip().lower()
+        wanted = long.get(wanted, wanted)
+        if builtin and not wanted.startswith(BUILTIN):
+            wanted = f"{BUILTIN}-{wanted}"
+        if wanted not in GROUPS and wanted not in PUBLISHED and wanted not in SUITE:
+            raise _unknown(name, wanted, builtin)
+        found.update(dict.fromkeys(GROUPS.get(wanted, (wanted,))))
+    if not found:
+        raise InputError("No dataset was named.", _say_known(builtin))
+    return list(found)
+
+
+def _unknown(name: str, wanted: str, builtin: bool) -> InputError:
+    titles = {known.title: known.name for known in PUBLISHED.values()}
+    known = [*SUITE, *GROUPS, *(() if builtin else (*PUBLISHED, *titles))]
+    near = list(dict.fromkeys(titles.get(other, other) for other in get_close_matches(wanted, known, n=3)))
+    hint = f"Near it: {', '.join(near)}. " if near else ""
+    where = " in the built-in suite" if builtin else ""
+    return InputError(f"There is no dataset {name!r}{where}.", hint + _say_known(builtin))
+
+
+def _say_known(builtin: bool) -> str:
+    groups = ", ".join(name for name in GROUPS if name.startswith(BUILTIN) or not builtin)
+    names = ", ".join((*(() if builtin else PUBLISHED), *SUITE))
+    return f"There are {names}; several at once: {groups}."

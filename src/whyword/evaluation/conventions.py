@@ -1,0 +1,133 @@
+"""How an example becomes a question to the model, and scores become ranks: ours, and the published protocol.
+
+Both ask for the first token of target and foil, and skip examples whose first tokens are the same.
+
+|                    | ours                                      | paper                                 |
+|--------------------|-------------------------------------------|---------------------------------------|
+| evidence           | the word that decides                     | as published: for some sets a phrase  |
+| ranked             | all tokens but special ones (BOS)         | all tokens                            |
+| embedding's update | left out                                  | added at the last token               |
+| equal scores       | any order is as likely as another         | dense ranks                           |
+| random column      | its expected value                        | scores drawn once                     |
+| rows               | all                                       | the first 200 of each SVA set         |
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..comparison import Comparison
+from ..data import EVIDENCE_KINDS, Dataset, Example, Skipped, choose_evidence, locate_tokens
+from ..errors import InputError
+from ..models.model import Model
+from ..prompt import continue_prompt, read_prompt
+from ..tokens import Tokens
+from .metrics import expect_reciprocal_rank, rank_densely
+
+__all__ = ["CONVENTIONS", "Conventions", "Prepared", "find_conventions", "prepare"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An example as the model reads it."""
+
+    example: Example
+    context: Tokens
+    target: int
+    foil: int
+    evidence: tuple[int, ...]
+    """Indices of the tokens that decide."""
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """Everything that two ways to evaluate may differ in."""
+
+    name: str
+    evidence: str
+    """Which words are evidence: see `data.EVIDENCE_KINDS`."""
+    rank: Callable[[Sequence[float], Sequence[int]], float]
+    """Give the reciprocal rank of the evidence."""
+    leave_out: Callable[[Tokens], tuple[int, ...]]
+    """Give the tokens that are not ranked."""
+    total: Callable[[Comparison, str], list[float]]
+    """Give the scores of a method."""
+    drawn: bool
+    """Whether the column of random scores is drawn; otherwise it is their expected value."""
+    most_rows: Mapping[str, int]
+    """How many rows are used, by group; others are used whole."""
+
+
+def prepare(model: Model, dataset: Dataset, conventions: Conventions) -> tuple[list[Prepared], list[Skipped]]:
+    """Turn the examples of a dataset into questions to a model, and say which cannot be asked."""
+    used: list[Prepared] = []
+    skipped = list(dataset.skipped)
+    for example in dataset.examples:
+        made = _prepare(model, example, conventions)
+        if isinstance(made, Prepared):
+            used.append(made)
+        else:
+            skipped.append(Skipped(example.dataset, example.row, made))
+    return used, skipped
+
+
+def find_conventions(name: str, evidence: str | None = None) -> Conventions:
+    """Find conventions by their name; `evidence` takes the place of theirs."""
+    if name not in CONVENTIONS:
+        raise InputError(f"There are no conventions {name!r}.", f"There are: {', '.join(CONVENTIONS)}.")
+    if evidence is None:
+        return CONVENTIONS[name]
+    if evidence not in EVIDENCE_KINDS:
+        raise InputError(f"There is no evidence {evidence!r}.", f"There is: {', '.join(EVIDENCE_KINDS)}.")
+    return replace(CONVENTIONS[name], evidence=evidence)
+
+
+def _prepare(model: Model, example: Example, conventions: Conventions) -> Prepared | str:
+    """Prepare an example, or give the reason why it cannot be used."""
+    try:
+        tokens = read_prompt(model, example.prefix)
+    except InputError:
+        return "the prefix is longer than the model's positions" if example.prefix else "the prefix is empty"
+    evidence = locate_tokens(tokens, choose_evidence(example, conventions.evidence))
+    if not evidence:
+        return "no evidence in the prefix"
+    target, foil = (continue_prompt(model, tokens, word)[0] for word in (example.target, example.foil))
+    if target == foil:
+        return "target and foil begin with the same token"
+    return Prepared(example, tokens, target, foil, evidence)
+
+
+def _special(tokens: Tokens) -> tuple[int, ...]:
+    return tuple(index for index, token in enumerate(tokens) if token.special)
+
+
+def _scores(comparison: Comparison, method: str) -> list[float]:
+    return comparison.by_block[method].sum(0).tolist()
+
+
+def _scores_with_embedding(comparison: Comparison, method: str) -> list[float]:
+    scores = _scores(comparison, method)
+    if method in ("logit", "alti-logit"):
+        scores[-1] += comparison.ledger.embedding
+    return scores
+
+
+CONVENTIONS: Mapping[str, Conventions] = {
+    "ours": Conventions(
+        name="ours",
+        evidence="word",
+        rank=expect_reciprocal_rank,
+        leave_out=_special,
+        total=_scores,
+        drawn=False,
+        most_rows={},
+    ),
+    "paper": Conventions(
+        name="paper",
+        evidence="paper",
+        rank=rank_densely,
+        leave_out=lambda tokens: (),
+        total=_scores_with_embedding,
+        drawn=True,
+        most_rows={"SVA": 200},
+    ),
+}

@@ -1,0 +1,275 @@
+"""The paper's figures for one run, or several side by side (needs matplotlib, the extra `plots`)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..view.files import write_file
+from ..view.plots import require_plots
+from .journal import Record, read_run
+from .table import CHANCE, Report, read_report
+from .writing import METHOD_NAMES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["FIGURES", "Run", "open_run", "save_figures"]
+
+_COLOURS = ("#c0392b", "#e59866", "#2e5c8a", "#7fb3d5", "#7d8a97", "#a569bd", "#48a386", "#c9b458", "#34495e")
+_STYLE: dict[str, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "whyword",
+    "text.parse_math": False,
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+_INK = {"color": "#333333"}
+_BOX: dict[str, Any] = {"showfliers": False, "widths": 0.6, "patch_artist": True, "medianprops": _INK}
+_PALE: dict[str, Any] = {
+    "boxprops": {"facecolor": "#dfe4e8", "edgecolor": "#9aa5ae"},
+    "whiskerprops": {"color": "#9aa5ae"},
+    "capprops": {"color": "#9aa5ae"},
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What figures are drawn from."""
+
+    report: Report
+    records: Mapping[str, Sequence[Record]]
+    """The examples of every dataset."""
+
+    @property
+    def name(self) -> str:
+        """The model."""
+        return str(self.report.settings["model"])
+
+
+def open_run(folder: str | Path) -> Run:
+    """Read a run for its figures."""
+    report, (_, records) = read_report(folder), read_run(folder)
+    if not records:
+        raise InputError(f"{folder} has no examples yet.", "Let whyword evaluate run first.")
+    report = replace(report, rows=tuple(row for row in report.rows if row.used))
+    return Run(
+        report, {row.name: [each for each in records if each.dataset == row.name] for row in report.rows}
+    )
+
+
+def save_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
+    """Draw every figure as PNG and SVG; of several runs side by side."""
+    require_plots()
+    from matplotlib import rc_context
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, draw in FIGURES.items():
+        with rc_context(_STYLE):
+            figure = draw(runs)
+            for ending in ("png", "svg"):
+                paths.append(folder / f"{name}.{ending}")
+                file = BytesIO()
+                figure.savefig(file, format=ending, metadata={"Date": None} if ending == "svg" else None)
+                write_file(paths[-1], file.getvalue())
+    return paths
+
+
+def draw_mrr(runs: Sequence[Run]) -> "Figure":
+    """Draw MRR by method as bars with intervals, one group for each dataset, models below each other."""
+    most = max(len(run.report.rows) for run in runs)
+    figure, panels = _panels(len(runs), 1, (max(6.0, 1.2 + 0.75 * most), 2.6))
+    for axes, run in zip(panels, runs, strict=True):
+        rows, methods = run.report.rows, run.report.methods
+        width = 0.84 / len(methods)
+        for place, method in enumerate(methods):
+            cells = [row.cells["MRR"][method] for row in rows]
+            means = np.array([cell.mean for cell in cells])
+            bounds = [[cell.mean - cell.low for cell in cells], [cell.high - cell.mean for cell in cells]]
+            axes.bar(
+                np.arange(len(rows)) + (place - (len(methods) - 1) / 2) * width,
+                means,
+                width,
+                yerr=np.maximum(bounds, 0),
+                color=_COLOURS[place % len(_COLOURS)],
+                error_kw={"elinewidth": 0.6, "ecolor": "#444444"},
+                label=METHOD_NAMES.get(method, method),
+            )
+        for place, row in enumerate(rows):
+            chance = row.cells["MRR"][CHANCE].mean
+            axes.plot(
+                [place - 0.45, place + 0.45], [chance, chance], color="black", linewidth=1, linestyle=":"
+            )
+        axes.plot([], [], color="black", linewidth=1, linestyle=":", label="Random")
+        axes.set_xticks(range(len(rows)), [row.name for row in rows])
+        axes.set_ylim(0, 1.02)
+        axes.set_ylabel("MRR")
+        axes.set_title(run.name, loc="left")
+    _explain_colours(figure, panels[0])
+    return figure
+
+
+def draw_blocks(runs: Sequence[Run]) -> "Figure":
+    """Draw MRR across blocks, with the random line, over box plots of what attention adds per block."""
+    panels_of = [(run, name) for run in runs for name in run.records]
+    figure, panels = _panels(ceil(len(panels_of) / 3), 3, (3.6, 2.2))
+    for axes, (run, name) in zip(panels, panels_of, strict=False):
+        records = run.records[name]
+        attention = np.array([record.attention for record in records])
+        blocks = np.arange(1, attention.shape[1] + 1)
+        axes.boxplot(list(attention.T), positions=blocks, manage_ticks=False, **_BOX, **_PALE)
+        axes.axhline(0, color="#9aa5ae", linewidth=0.5)
+        axes.set_ylabel("update (logits)", color="#7d8a97")
+        above = axes.twinx()
+        for place, method in enumerate(records[0].rank_by_block):
+            ranks = np.mean([record.rank_by_block[method] for record in records], axis=0)
+            above.plot(
+                blocks,
+                ranks,
+                color=_COLOURS[2 * place],
+                marker=".",
+                markersize=3,
+                linewidth=1,
+                label=METHOD_NAMES.get(method, method),
+            )
+        row = next(row for row in run.report.rows if row.name == name)
+        above.axhline(
+            row.cells["MRR"][CHANCE].mean, color="black", linewidth=1, linestyle=":", label="Random"
+        )
+        above.set_ylim(0, 1.02)
+        above.set_ylabel("MRR")
+        axes.set_title(_title(run, name, runs), loc="left")
+        axes.set_xlabel("block")
+        _number_blocks(axes, len(blocks))
+        if axes is panels[0]:
+            _explain_colours(figure, above)
+    for axes in panels[len(panels_of) :]:
+        axes.set_axis_off()
+    return figure
+
+
+def draw_evidence(runs: Sequence[Run]) -> "Figure":
+    """Draw the updates of evidence tokens where the model is right, and where it is wrong."""
+    pairs = [
+        (run, method) for run in runs for method in run.report.methods if method in ("logit", "alti-logit")
+    ]
+    if not pairs:
+        return _say("The run has neither logit nor alti-logit.")
+    most = max(len(run.records) for run in runs)
+    figure, panels = _panels(len(pairs), 1, (max(6.0, 1.2 + 0.6 * most), 2.4))
+    for axes, (run, method) in zip(panels, pairs, strict=True):
+        for side, (label, colour, wanted) in enumerate(
+            [("correct", "#7fb3d5", True), ("failed", "#e59866", False)]
+        ):
+            updates = [
+                [
+                    sum(each.scores[method][index] for index in each.evidence)
+                    for each in records
+                    if each.correct is wanted
+                ]
+                for records in run.records.values()
+            ]
+            places = np.arange(len(updates)) + (side - 0.5) * 0.38
+            drawn = [(place, values) for place, values in zip(places, updates, strict=True) if values]
+            box = {**_BOX, "widths": 0.34}
+            if drawn:
+                axes.boxplot(
+                    [values for _, values in drawn],
+                    positions=[place for place, _ in drawn],
+                    manage_ticks=False,
+                    boxprops={"facecolor": colour, "edgecolor": "#555555"},
+                    **box,
+                )
+            axes.bar([0], [0], color=colour, label=label)
+        axes.axhline(0, color="#9aa5ae", linewidth=0.5)
+        axes.set_xticks(range(len(run.records)), list(run.records))
+        axes.set_ylabel("update of evidence (logits)")
+        axes.set_title(f"{run.name}, {METHOD_NAMES.get(method, method)}", loc="left")
+    _explain_colours(figure, panels[0])
+    return figure
+
+
+def draw_differences(runs: Sequence[Run]) -> "Figure":
+    """Draw the logit difference of the examples of each dataset."""
+    most = max(len(run.records) for run in runs)
+    figure, panels = _panels(len(runs), 1, (max(6.0, 1.2 + 0.5 * most), 2.4))
+    for axes, run in zip(panels, runs, strict=True):
+        differences = [[record.difference for record in records] for records in run.records.values()]
+        axes.boxplot(differences, positions=range(len(differences)), manage_ticks=False, **_BOX, **_PALE)
+        axes.axhline(0, color="black", linewidth=0.8, linestyle=":")
+        axes.set_xticks(range(len(differences)), list(run.records))
+        axes.set_ylabel("logit difference")
+        axes.set_title(f"{run.name}: above 0 the model prefers the target", loc="left")
+    return figure
+
+
+def draw_parts(runs: Sequence[Run]) -> "Figure":
+    """Draw what attention and MLPs add across blocks, a line for each dataset."""
+    figure, panels = _panels(len(runs), 2, (4.6, 2.6))
+    for number, run in enumerate(runs):
+        for axes, part in zip(panels[2 * number : 2 * number + 2], ("attention", "mlp"), strict=True):
+            for place, (name, records) in enumerate(run.records.items()):
+                means = np.mean([getattr(record, part) for record in records], axis=0)
+                style = ("-", "--", ":")[place // len(_COLOURS) % 3]
+                axes.plot(
+                    range(1, len(means) + 1),
+                    means,
+                    style,
+                    color=_COLOURS[place % len(_COLOURS)],
+                    linewidth=1,
+                    label=name,
+                )
+            axes.axhline(0, color="#9aa5ae", linewidth=0.5)
+            axes.set_xlabel("block")
+            axes.set_ylabel("mean update (logits)")
+            axes.set_title(f"{run.name}: {'MLPs' if part == 'mlp' else 'attention'}", loc="left")
+            _number_blocks(axes, len(means))
+    _explain_colours(figure, panels[1])
+    return figure
+
+
+FIGURES: Mapping[str, Callable[[Sequence[Run]], "Figure"]] = {
+    "mrr": draw_mrr,
+    "mrr-by-block": draw_blocks,
+    "evidence": draw_evidence,
+    "difference": draw_differences,
+    "parts": draw_parts,
+}
+"""By the name of their files."""
+
+
+def _panels(rows: int, columns: int, size: tuple[float, float]) -> "tuple[Figure, list[Axes]]":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(columns * size[0], rows * size[1]), dpi=160, layout="constrained")
+    axes: list[Any] = list(figure.subplots(rows, columns, squeeze=False).flat)
+    return figure, axes
+
+
+def _explain_colours(figure: "Figure", axes: "Axes") -> None:
+    """Say above all panels what the colours of one stand for."""
+    drawn, labels = axes.get_legend_handles_labels()
+    figure.legend(drawn, labels, loc="outside upper left", ncols=min(len(labels), 7), frameon=False)
+
+
+def _title(run: Run, name: str, runs: Sequence[Run]) -> str:
+    return f"{run.name}: {name}" if len(runs) > 1 else name
+
+
+def _number_blocks(axes: "Axes", count: int) -> None:
+    step = max(1, count // 10)
+    axes.set_xticks(range(step if step > 1 else 1, count + 1, step))
+
+
+def _say(what: str) -> "Figure":
+    figure, (axes,) = _panels(1, 1, (5.0, 1.0))
+    axes.text(0.5, 0.5, what, ha="center", va="center")
+    return figure

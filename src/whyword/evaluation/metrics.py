@@ -1,0 +1,109 @@
+"""How well the scores of an explanation agree with evidence. Every function takes one example.
+
+`scores` is a number per token that is ranked, `evidence` the indices of the tokens that decide, at least one.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import groupby
+from math import comb
+
+import numpy as np
+from jaxtyping import Float
+
+__all__ = [
+    "METRICS",
+    "average_precision",
+    "count_probes",
+    "draw_means",
+    "expect_by_chance",
+    "expect_reciprocal_rank",
+    "rank_densely",
+    "weigh_evidence",
+]
+
+Scores = Sequence[float]
+Evidence = Collection[int]
+
+
+def expect_reciprocal_rank(scores: Scores, evidence: Evidence) -> float:
+    """Give 1 / the best rank of an evidence token; of equal scores any order is as likely as another.
+
+    Where k of n equal tokens are evidence, the first of them comes at place i with the probability
+    C(n − i, k − 1) / C(n, k).
+    """
+    above, equal, deciding = _find_best(scores, evidence)
+    return sum(
+        comb(equal - place, deciding - 1) / comb(equal, deciding) / (above + place)
+        for place in range(1, equal - deciding + 2)
+    )
+
+
+def rank_densely(scores: Scores, evidence: Evidence) -> float:
+    """Give 1 / the best rank as published: tokens − ascending dense rank + 1.
+
+    Equal scores share a rank. With ties the best rank of all is above 1: where all scores are equal it is the
+    number of tokens.
+    """
+    dense = {score: rank for rank, score in enumerate(sorted(set(scores)), start=1)}
+    return 1 / (len(scores) - max(dense[scores[index]] for index in evidence) + 1)
+
+
+def expect_by_chance(tokens: int, evidence: int) -> float:
+    """Give the mean reciprocal rank of scores that are drawn at random."""
+    return expect_reciprocal_rank([0.0] * tokens, range(evidence))
+
+
+def count_probes(scores: Scores, evidence: Evidence) -> float:
+    """Say how many tokens are looked at, the strongest first, until one of them is evidence: 1 is best.
+
+    Of equal scores any order is as likely: then evidence comes after (n − k) / (k + 1) others on average.
+    """
+    above, equal, deciding = _find_best(scores, evidence)
+    return above + (equal - deciding) / (deciding + 1) + 1
+
+
+def weigh_evidence(scores: Scores, evidence: Evidence) -> float:
+    """Give the dot product of scores, divided by the sum of their absolute values, with evidence."""
+    size = sum(abs(score) for score in scores)
+    return sum(scores[index] for index in evidence) / size if size else 0.0
+
+
+def average_precision(scores: Scores, evidence: Evidence) -> float:
+    """Give the area under the curve of precision and recall, in steps; equal scores are one step."""
+    order = sorted(range(len(scores)), key=lambda index: -scores[index])
+    seen = found = 0
+    area = 0.0
+    for _, tied in groupby(order, key=lambda index: scores[index]):
+        step = list(tied)
+        new = sum(index in evidence for index in step)
+        seen, found = seen + len(step), found + new
+        area += new / len(evidence) * found / seen
+    return area
+
+
+METRICS: Mapping[str, Callable[[Scores, Evidence], float]] = {
+    "MRR": expect_reciprocal_rank,
+    "probes needed": count_probes,
+    "dot product": weigh_evidence,
+    "AUPRC": average_precision,
+}
+"""By name; MRR is the one of the paper's table. Of probes needed less is better, of the others more."""
+
+
+def draw_means(
+    values: Float[np.ndarray, "metric example"], draws: int, seed: int
+) -> Float[np.ndarray, "metric draw"]:
+    """Give the means of examples drawn again with replacement, the same examples for every metric."""
+    count = values.shape[1]
+    generator = np.random.default_rng(seed)
+    weights = generator.multinomial(count, [1 / count] * count, size=draws)
+    means: Float[np.ndarray, "metric draw"] = values @ (weights / count).T
+    return means
+
+
+def _find_best(scores: Scores, evidence: Evidence) -> tuple[int, int, int]:
+    """Count the tokens above the best evidence, those equal to it, and the evidence among these."""
+    best = max(scores[index] for index in evidence)
+    above = sum(score > best for score in scores)
+    equal = sum(score == best for score in scores)
+    return above, equal, sum(scores[index] == best for index in evidence)

@@ -1,0 +1,1 @@
+"""Inside the network: what single neurons add, for one prediction or over a dataset."""

@@ -1,0 +1,172 @@
+"""Does a neuron matter? Set it to its mean, and see whether the logit difference moves as its update says.
+
+The mean is that of one half of the examples, what is measured is the other half. The change along the stream
+is known beforehand: (mean − k) · (W_2[n] · u). What is measured includes what later blocks make of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain, islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..data import Dataset, Example
+from ..document import ABLATION_SCHEMA
+from ..errors import InputError
+from ..ledger.direction import read_logits
+from ..ledger.neurons import settle_neurons
+from ..models.model import Model, find_down, module_at
+from ..pipeline import require_model
+from ..progress import report
+from ..trace import Places, Plan, record
+from ..trace.hooks import replace_inputs
+from ..trace.neurons import mlp_of
+from .batches import Recorded, read_examples, record_examples
+from .names import NeuronName, lay_out_block, lay_out_model, read_name
+from .split import ALL, Split
+
+__all__ = ["Ablation", "Effect", "ablate"]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What it does to the examples of one group that were held out."""
+
+    group: str
+    examples: int
+    logit: float
+    """Their mean logit difference."""
+    update: float
+    """The mean update of the neuron."""
+    predicted: float
+    """The mean change along the stream."""
+    measured: float
+    """The mean change of the model's own logit difference."""
+    agreement: float
+    """The share of examples that change in the predicted direction."""
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What setting a neuron to its mean does."""
+
+    model: str
+    label: str
+    """The neuron's name."""
+    mean: float
+    """The activation it is set to: the mean over examples 1 and 2, 5 and 6, 9 and 10, …"""
+    effects: tuple[Effect, ...]
+    """On the others, which were held out: all of them, and by group."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON document."""
+        return {"schema": ABLATION_SCHEMA, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class _Change:
+    group: str
+    logit: float
+    update: float
+    predicted: float
+    measured: float
+
+
+def ablate(
+    model: Model,
+    datasets: Sequence[Dataset],
+    neuron: str,
+    *,
+    split: Split | None = None,
+    limit: int | None = None,
+) -> Ablation:
+    """Set a neuron (12.383) to its mean at the explained position, in examples it was not averaged over."""
+    name = read_name(neuron, lay_out_model(require_model(model)))
+    if name.expert is not None:
+        raise InputError(
+            f"{name.label} is a neuron of an expert.", "Only neurons of plain and gated MLPs can be ablated."
+        )
+    examples = list(islice(chain.from_iterable(dataset.examples for dataset in datasets), limit))
+    # Pairs stay together: the two of a pair differ in the very thing a neuron may be about.
+    averaged, held_out = (
+        [each for place, each in enumerate(examples) if place // 2 % 2 == half] for half in (0, 1)
+    )
+    means = [
+        activation
+        for recorded in _record(model, averaged)
+        for activation in _read(model, recorded, name)[0].tolist()
+    ]
+    if not means or not held_out:
+        raise InputError(f"{len(examples)} examples are too few.", "Give at least two that can be used.")
+    mean = sum(means) / len(means)
+    changes: list[_Change] = []
+    for recorded in _record(model, held_out):
+        changes += _change(model, recorded, name, mean, [(split or Split()).name(each) for each in held_out])
+        report("examples", len(averaged) + len(changes), len(examples))
+    groups = (split or Split()).order(list({change.group for change in changes}))
+    effects = [_summarise(ALL, changes)] + [
+        _summarise(group, [change for change in changes if change.group == group])
+        for group in groups
+        if group != ALL
+    ]
+    return Ablation(model.name, name.label, mean, tuple(effects))
+
+
+def _record(model: Model, examples: Sequence[Example]) -> Any:
+    asked, _ = read_examples(model, examples)
+    return record_examples(model, asked, Plan(neurons=True))
+
+
+def _read(model: Model, recorded: Recorded, name: NeuronName) -> tuple[Tensor, Tensor, Tensor]:
+    """Give a neuron's activations, updates, and what one unit of activation adds, in every example."""
+    place = lay_out_block(model, name.block).place(name)
+    blocks = settle_neurons(model, recorded.trace, recorded.targets)
+    entries = next(each for each in blocks if each.block == name.block)
+    return entries.activation[:, place], entries.update[:, place], entries.worth[:, place]
+
+
+def _change(
+    model: Model, recorded: Recorded, name: NeuronName, mean: float, groups: Sequence[str]
+) -> list[_Change]:
+    """Run the examples of a batch once more, with the neuron at its mean."""
+    activation, update, worth = _read(model, recorded, name)
+    places, ids = recorded.trace.places, [each.context.ids for each in recorded.asked]
+    with replace_inputs(_down_of(model, name), lambda read: _set(read, places, name.neuron, mean)):
+        ablated = record(model, ids, places)
+    before = read_logits(recorded.trace.uncapped, recorded.targets)
+    measured = read_logits(ablated.uncapped, recorded.targets) - before
+    predicted = (mean - activation) * worth
+    columns = zip(before.tolist(), update.tolist(), predicted.tolist(), measured.tolist(), strict=True)
+    return [
+        _Change(groups[each.number], *numbers) for each, numbers in zip(recorded.asked, columns, strict=True)
+    ]
+
+
+def _down_of(model: Model, name: NeuronName) -> nn.Module:
+    mlp = mlp_of(model)
+    return find_down(module_at(model.blocks[name.block], mlp.output), mlp)
+
+
+def _set(read: Tensor, places: Places, neuron: int, mean: float) -> Tensor:
+    """Set a neuron at the explained positions, whether or not a model has flattened its examples."""
+    changed = read.clone()
+    by_example = changed.reshape(len(places.ranges), -1, read.shape[-1])
+    index = places.index(read.device)
+    by_example[torch.arange(len(index), device=read.device)[:, None], index, neuron] = mean
+    return by_example.reshape(read.shape)
+
+
+def _summarise(group: str, changes: Sequence[_Change]) -> Effect:
+    count = len(changes)
+    agreeing = sum(change.predicted * change.measured > 0 for change in changes)
+    return Effect(
+        group=group,
+        examples=count,
+        logit=sum(change.logit for change in changes) / count,
+        update=sum(change.update for change in changes) / count,
+        predicted=sum(change.predicted for change in changes) / count,
+        measured=sum(change.measured for change in changes) / count,
+        agreement=agreeing / count,
+    )

@@ -1,0 +1,219 @@
+"""Over a dataset: what every neuron, or every head, adds on average, by group of examples."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..data import Dataset, Example
+from ..document import SURVEY_NOTES, SURVEY_SCHEMA
+from ..errors import InputError
+from ..ledger.neurons import settle_neurons
+from ..models.model import Model
+from ..pipeline import require_model
+from ..progress import report
+from ..trace import Plan
+from .batches import Recorded, read_examples, record_examples
+from .names import Layout, lay_out_model
+from .split import Split
+from .tally import Tally, read_tally
+
+__all__ = ["PARTS", "Survey", "survey"]
+
+PARTS = ("neurons", "heads")
+_WINDOW = 512
+"""Examples between two writings of the checkpoint; batches of like length are cut from these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """Means over a dataset."""
+
+    tally: Tally
+    split: Split
+    layouts: tuple[Layout, ...]
+    """Of neurons; of heads, one group for every block."""
+
+    @property
+    def groups(self) -> list[str]:
+        """The names of the groups, in order."""
+        return self.split.order(list(self.tally.groups))
+
+    def mean(self, group: str, block: int) -> Float[Tensor, " unit"]:
+        """Give the mean update of every neuron (or head) of a block."""
+        own = self.tally.groups[group]
+        return own.update[block] / own.count
+
+    def deviation(self, group: str, block: int) -> Float[Tensor, " unit"]:
+        """Give the standard deviation of these updates over examples."""
+        own = self.tally.groups[group]
+        return (own.square[block] / own.count - self.mean(group, block) ** 2).clamp(min=0).sqrt()
+
+    def to_dict(self, top: int = 10) -> dict[str, Any]:
+        """Give the JSON document; `top`: how many are ranked."""
+        settings = self.tally.settings
+        return {
+            "schema": SURVEY_SCHEMA,
+            **settings,
+            "examples": sum(group.count for group in self.tally.groups.values()),
+            "skipped": dict(self.tally.skipped),
+            "groups": [
+                {
+                    "name": name,
+                    "examples": self.tally.groups[name].count,
+                    "logit": self.tally.groups[name].logit / self.tally.groups[name].count,
+                    "update": [_round(self.mean(name, block).tolist()) for block in range(len(self.layouts))],
+                }
+                for name in self.groups
+            ],
+            "experts": [
+                [[expert, size] for expert, size in layout.groups if expert is not None]
+                for layout in self.layouts
+            ],
+            "ranked": [self._describe(block, place) for block, place in self._rank(top)],
+            "notes": dict(SURVEY_NOTES),
+        }
+
+    def _compared(self) -> list[str]:
+        """Give the groups that are compared: those that were asked for."""
+        named = [name for name in self.groups if name != "other"]
+        return named or self.groups
+
+    def _rank(self, top: int) -> list[tuple[int, int]]:
+        """Rank by the mean update, or by how much it differs between groups."""
+        found: list[tuple[float, int, int]] = []
+        for block in range(len(self.layouts)):
+            means = [self.mean(name, block) for name in self._compared()]
+            size = means[0].abs()
+            if len(means) > 1:
+                size = _spread(means)
+            best = size.topk(min(top, size.shape[0]))
+            found += [
+                (float(value), block, int(place))
+                for value, place in zip(best.values, best.indices, strict=True)
+            ]
+        return [(block, place) for _, block, place in sorted(found, reverse=True)[:top]]
+
+    def _describe(self, block: int, place: int) -> dict[str, Any]:
+        name = self.layouts[block].name(place)
+        heads = self.tally.settings["part"] == "heads"
+        return {
+            "label": f"{block + 1}.{place + 1}" if heads else name.label,
+            "block": block,
+            "expert": name.expert,
+            "head" if heads else "neuron": name.neuron,
+            "place": place,
+            "mean": {each: float(self.mean(each, block)[place]) for each in self.groups},
+            "deviation": {each: float(self.deviation(each, block)[place]) for each in self.groups},
+        }
+
+
+def survey(
+    model: Model,
+    datasets: Sequence[Dataset],
+    *,
+    part: str = "neurons",
+    split: Split | None = None,
+    folder: str | Path | None = None,
+    limit: int | None = None,
+) -> Survey:
+    """Give the mean update of every neuron (or head) over the examples of datasets.
+
+    `folder`: where the sums are kept while it runs; a run that was ended goes on from there. `limit`: the
+    most examples.
+    """
+    if part not in PARTS:
+        raise InputError(f"part is {part!r}.", f"There are {' and '.join(PARTS)}.")
+    split = split or Split()
+    layouts = _lay_out(require_model(model), part)
+    settings = _settings(model, datasets, part, split, limit)
+    path = None if folder is None else Path(folder) / f"{part}.safetensors"
+    widths = tuple(layout.neurons for layout in layouts)
+    tally = Tally(settings, widths) if path is None else read_tally(path, settings, widths)
+    every = chain.from_iterable(dataset.examples for dataset in datasets)
+    total = min(sum(map(len, datasets)), limit or sys.maxsize)
+    waiting = islice(every, tally.done, total)
+    while window := list(islice(waiting, _WINDOW)):
+        _add_window(model, window, tally, split, total)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            tally.save(path)
+    if not tally.groups:
+        reasons = "; ".join(tally.skipped) or "there are none"
+        raise InputError(f"No example could be used: {reasons}.", "Choose another dataset.")
+    return Survey(tally, split, layouts)
+
+
+def _lay_out(model: Model, part: str) -> tuple[Layout, ...]:
+    if part == "neurons":
+        return lay_out_model(model)
+    heads: int = model.config.num_attention_heads
+    return tuple(Layout(block, ((None, heads),)) for block in range(len(model.blocks)))
+
+
+def _settings(
+    model: Model, datasets: Sequence[Dataset], part: str, split: Split, limit: int | None
+) -> dict[str, Any]:
+    """Say what a run is of, so that it goes on only as what it was."""
+    return {
+        "part": part,
+        "model": model.name,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "weights": float(model.unembedding_rows.double().sum()),
+        "data": [[dataset.name, dataset.hash] for dataset in datasets],
+        "split": {"words": [list(group) for group in split.words], "column": split.column},
+        "limit": limit,
+    }
+
+
+def _add_window(model: Model, window: Sequence[Example], tally: Tally, split: Split, total: int) -> None:
+    """Add the examples between two checkpoints."""
+    names = [split.name(example) for example in window]
+    split.require_few([*{*names, *tally.groups}])
+    asked, refused = read_examples(model, window)
+    for _, reason in refused:
+        tally.skipped[reason] = tally.skipped.get(reason, 0) + 1
+    neurons = tally.settings["part"] == "neurons"
+    seen = tally.done
+    for recorded in record_examples(model, asked, Plan(neurons=neurons)):
+        own = [names[each.number] for each in recorded.asked]
+        for name, ledger in zip(own, recorded.ledgers, strict=True):
+            group = tally.group(name)
+            group.count += 1
+            group.logit += ledger.logit
+        for block, update, activation in _list_updates(model, recorded, neurons):
+            tally.add(block, own, update, activation)
+        seen += len(own)
+        report("examples", seen, total)
+    tally.done += len(window)
+
+
+def _list_updates(
+    model: Model, recorded: Recorded, neurons: bool
+) -> Iterator[tuple[int, Float[Tensor, "position unit"], Float[Tensor, "position unit"] | None]]:
+    """Give the updates of every block: of its neurons with their activations, or of its heads."""
+    if neurons:
+        for entries in settle_neurons(model, recorded.trace, recorded.targets):
+            yield entries.block, entries.update, entries.activation
+        return
+    heads = torch.stack([ledger.by_head.sum(2) for ledger in recorded.ledgers])
+    for block in range(heads.shape[1]):
+        yield block, heads[:, block], None
+
+
+def _spread(means: Sequence[Float[Tensor, " unit"]]) -> Float[Tensor, " unit"]:
+    """Give the largest difference between two groups."""
+    largest = smallest = means[0]
+    for mean in means[1:]:
+        largest, smallest = largest.maximum(mean), smallest.minimum(mean)
+    return largest - smallest
+
+
+def _round(numbers: list[float]) -> list[float]:
+    return [float(f"{number:.6g}") for number in numbers]

@@ -1,0 +1,42 @@
+"""What a network must have for its description to apply."""
+
+from typing import Any
+
+from ..errors import ModelError
+from .architecture import Architecture, Attention
+from .model import optional_module, stack_module
+from .translators import TRANSLATORS
+
+__all__ = ["require_attention", "require_same_stacks"]
+
+
+def require_same_stacks(network: Any, architecture: Architecture) -> None:
+    """Refuse a network with an encoder that its description lacks, or the other way round."""
+    name, described = type(network).__name__, architecture.encoder is not None
+    if network.config.is_encoder_decoder and not described:
+        raise ModelError(
+            f"{name} is an encoder–decoder model, its description ({architecture.name}) has no encoder.",
+            f"Catalogued with an encoder: {', '.join(sorted(TRANSLATORS))}; for others pass "
+            "whyword.load(..., architecture=...).",
+        )
+    if described and not network.config.is_encoder_decoder:
+        raise ModelError(
+            f"{name} has no encoder, its description ({architecture.name}) has one.",
+            "Load it together with its encoder, or pass whyword.load(..., architecture=...).",
+        )
+
+
+def require_attention(network: Any, architecture: Architecture) -> None:
+    """Refuse a hybrid model: one of which some blocks have attention and others have none."""
+    stack = architecture.decoder
+    blocks = optional_module(stack_module(network), stack.blocks)
+    paths = [each.module for each in stack.sublayers if isinstance(each, Attention)]
+    has = (
+        [all(optional_module(block, path) for path in paths) for block in blocks.children()] if blocks else []
+    )
+    if any(has) and not all(has):
+        without = ", ".join(str(index + 1) for index, attends in enumerate(has) if not attends)
+        raise ModelError(
+            f"Of {len(has)} blocks of {type(network).__name__}, these have no attention: {without}.",
+            "Give a model with attention in every block.",
+        )

@@ -1,0 +1,85 @@
+"""Read logits at some positions of a run, before and after they are capped."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from ..models.model import Model
+from ..proof import require_close, tolerance_of
+from .types import Places
+
+__all__ = ["Inputs", "Reader", "Readout"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What a network is run on: token ids, or what the token embedding gave for them."""
+
+    ids: Int[Tensor, "example position"] | None = None
+    mask: Int[Tensor, "example position"] | None = None
+    """0 hides a position from attention. None: nothing is hidden."""
+    embedded: Float[Tensor, "example position embedded"] | None = None
+    decoder_ids: Int[Tensor, "example step"] | None = None
+    """What the decoder reads, where the ids are what an encoder reads."""
+    returns_weights: bool = False
+    """Whether the network is to return attention weights."""
+
+
+@dataclass(frozen=True)
+class Readout:
+    """Logits at the positions that were read, example after example."""
+
+    logits: Float[Tensor, "position vocab"]
+    """The model's own: what it chooses by."""
+    uncapped: Float[Tensor, "position vocab"]
+    """Before they are capped; where nothing caps them, `logits`."""
+
+
+class Reader:
+    """Picks positions where they are unembedded; lives for one run. The recorder hooks it in."""
+
+    unembedded: Tensor
+    """What entered the unembedding at these positions."""
+    _unbounded: Tensor
+    """What the unembedding gave, of a model that caps its logits."""
+
+    def __init__(self, model: Model, places: Places) -> None:
+        self._model = model
+        self._places = places
+
+    def pick(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Let the unembedding see the positions that are read only: a vocabulary is wide."""
+        stream = args[0].reshape(len(self._places.ranges), -1, args[0].shape[-1])
+        rows = self._places.pick(stream).flatten(0, 1)
+        self.unembedded = rows.to(self._model.compute_dtype)
+        return (rows[None], *args[1:])
+
+    def keep(self, _module: nn.Module, _args: Any, output: Tensor) -> None:
+        """Keep the logits before they are capped."""
+        self._unbounded = output[0]
+
+    def read(self, output: Float[Tensor, "1 position vocab"]) -> Readout:
+        """Give the logits, after the run."""
+        logits = output[0].to(self._model.compute_dtype)
+        uncapped = logits if self._model.logit_cap is None else _uncap(self._model, self._unbounded, logits)
+        return Readout(logits, uncapped)
+
+
+def _uncap(
+    model: Model, unbounded: Float[Tensor, "position vocab"], logits: Float[Tensor, "position vocab"]
+) -> Float[Tensor, "position vocab"]:
+    """Give the logits before they were capped, after proving that capping them gives the model's own."""
+    cap = cast(float, model.logit_cap)
+    uncapped = unbounded.to(logits) * model.logit_multiplier
+    require_close(
+        "capped output of the unembedding",
+        "logits",
+        found=(cap * torch.tanh(uncapped / cap)).detach(),
+        expected=logits.detach(),
+        scale=logits.detach().abs().amax(),
+        tolerance=tolerance_of(model.dtype),
+    )
+    return uncapped

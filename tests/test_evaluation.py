@@ -1,0 +1,306 @@
+"""Runs over datasets: what is measured, what is written, and that nothing is lost or mixed."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import whyword
+from whyword.cli import application
+from whyword.data import locate_tokens, read_datasets
+from whyword.evaluation import compare_with, evaluate, read_report
+from whyword.evaluation.journal import read_run
+from whyword.evaluation.metrics import expect_reciprocal_rank
+
+import toy_tokenizers
+from families import build
+from weights import fetch_folder
+
+NAMES = ["builtin-aga", "builtin-dna", "builtin-ioi"]
+METHODS = ["logit", "alti-logit", "erasure", "gradient-norm"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model whose tokenizer knows the words of the built-in suite."""
+    path = tmp_path_factory.mktemp("model") / "tiny"
+    examples = [example for dataset in read_datasets(NAMES, "builtin") for example in dataset.examples]
+    words = [f"{example.prefix} {word}" for example in examples for word in (example.target, example.foil)]
+    tokenizer = toy_tokenizers.make("byte-level", words, 2000)
+    build("gpt2", torch.float32, vocab_size=len(tokenizer), n_positions=256).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> whyword.Model:
+    return whyword.load(str(folder))
+
+
+@pytest.fixture(scope="module")
+def run(model: whyword.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    evaluate(model, NAMES, out, data="builtin", methods=METHODS, limit=4)
+    return out
+
+
+def test_mrr_is_what_explanations_give(model: whyword.Model, run: Path) -> None:
+    report = read_report(run)
+    for dataset in read_datasets(NAMES, "builtin"):
+        used = [record for record in read_run(run)[1] if record.dataset == dataset.name]
+        row = next(row for row in report.rows if row.name == dataset.name)
+        assert row.used == len(used) > 0
+        for method in ("logit", "alti-logit", "erasure"):
+            ranks = []
+            for record in used:
+                example = dataset.examples[record.row]
+                e = whyword.explain(
+                    model, example.prefix, target=example.target, foil=example.foil, method=method
+                )
+                assert e.ledger.logit == pytest.approx(record.difference, rel=1e-4, abs=1e-5)
+                ranks.append(expect_reciprocal_rank(e.scores.tolist(), locate_tokens(e.tokens, example.word)))
+            cell = row.cells["MRR"][method]
+            assert cell.mean == pytest.approx(sum(ranks) / len(ranks), abs=1e-6)
+            assert cell.low <= cell.mean <= cell.high
+        assert row.accuracy == sum(record.difference > 0 for record in used) / len(used)
+
+
+def test_every_row_is_used_or_listed(run: Path) -> None:
+    report = read_report(run)
+    assert all(row.used + sum(row.skipped.values()) == 4 for row in report.rows)
+    skipped = [json.loads(line) for line in (run / "skipped.jsonl").read_text().splitlines()]
+    assert len(skipped) == sum(sum(row.skipped.values()) for row in report.rows)
+
+
+def test_the_tables(run: Path) -> None:
+    text = (run / "table.md").read_text()
+    for heading in ("## MRR", "## probes needed", "## dot product", "## AUPRC", "## comprehensiveness"):
+        assert heading in text
+    assert "| **builtin** |" in text
+    assert "| ALTI-Logit |" in text.replace("  ", " ")
+    assert "Signature: model:tiny@" in text
+    assert "conventions:ours" in text
+    numbers = list(csv.DictReader((run / "table.csv").open()))
+    report = read_report(run)
+    for line in numbers:
+        row = next(row for row in (*report.rows, *report.groups) if row.name == line["dataset"])
+        assert float(line["mean"]) == pytest.approx(row.cells[line["metric"]][line["method"]].mean, abs=1e-4)
+    latex = (run / "table.tex").read_text()
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 6
+
+
+def test_faithfulness_is_what_erasing_does(model: whyword.Model, run: Path) -> None:
+    """One example done again by hand, with the attention mask of the network itself."""
+    record = max((each for each in read_run(run)[1]), key=lambda each: each.tokens)
+    (dataset,) = read_datasets([record.dataset], "builtin")
+    example = dataset.examples[record.row]
+    e = whyword.explain(model, example.prefix, target=example.target, foil=example.foil)
+    assert len(e.tokens) == record.tokens
+    count = -(-record.tokens // 5)
+    top = e.scores.argsort(descending=True)[:count].tolist()
+
+    def prefer(hidden: list[int]) -> float:
+        mask = torch.ones(1, record.tokens, dtype=torch.long)
+        mask[0, hidden] = 0
+        with torch.no_grad():
+            logits = model.network(torch.tensor([e.tokens.ids]), attention_mask=mask).logits[0, -1]
+        chances = logits.softmax(-1)
+        return float(chances[e.target.id] / (chances[e.target.id] + chances[e.foil.id]))
+
+    rest = [index for index in range(record.tokens) if index not in top]
+    comprehensiveness, sufficiency = record.faithfulness["alti-logit"]
+    assert comprehensiveness == pytest.approx(prefer([]) - prefer(top), abs=1e-5)
+    assert sufficiency == pytest.approx(prefer([]) - prefer(rest), abs=1e-5)
+
+
+def test_a_run_that_is_there_goes_on_and_repairs_a_cut_line(
+    model: whyword.Model, run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = (run / "examples.jsonl").read_bytes()
+    for name in ("settings.json", "examples.jsonl"):
+        (tmp_path / name).write_bytes((run / name).read_bytes())
+    (tmp_path / "examples.jsonl").write_bytes(whole[: len(whole) * 2 // 3])
+    evaluate(model, NAMES, tmp_path, data="builtin", methods=METHODS, limit=4)
+    assert "the last line is cut off" in caplog.text
+    assert sorted((tmp_path / "examples.jsonl").read_bytes().splitlines()) == sorted(whole.splitlines())
+    assert (tmp_path / "table.md").read_bytes() == (run / "table.md").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"methods": ["logit"]}, "methods"),
+        ({"limit": 3}, "datasets"),
+        ({"conventions": "paper"}, "conventions"),
+        ({"seed": 1}, "seed"),
+    ],
+)
+def test_other_settings_are_refused(
+    model: whyword.Model, run: Path, changed: dict[str, Any], named: str
+) -> None:
+    settings: dict[str, Any] = {"data": "builtin", "methods": METHODS, "limit": 4, **changed}
+    before = (run / "examples.jsonl").read_bytes()
+    with pytest.raises(whyword.InputError, match=rf"holds a run with other settings: {named} is ") as error:
+        evaluate(model, NAMES, run, **settings)
+    assert "runs are not mixed" in str(error.value)
+    assert (run / "examples.jsonl").read_bytes() == before
+
+
+def test_the_published_protocol(model: whyword.Model, tmp_path: Path) -> None:
+    """The embedding is added at the last token, and words are cut to their first tokens."""
+    report = evaluate(
+        model, ["builtin-dna"], tmp_path, data="builtin", methods=["logit"], limit=6, conventions="paper"
+    )
+    assert report.settings["evidence"] == "paper"
+    for record in read_run(tmp_path)[1]:
+        example = read_datasets(["builtin-dna"], "builtin")[0].examples[record.row]
+        e = whyword.explain(model, example.prefix, target=example.target, foil=example.foil, method="logit")
+        assert len(e.tokens) == record.tokens
+        expected = e.scores.clone()
+        expected[-1] += e.ledger.embedding
+        assert record.scores["logit"] == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-5)
+
+
+KILLED = """
+import os, random, signal, sys, time
+import torch
+torch.set_num_threads(1)
+import whyword
+from whyword.evaluation import evaluate, run
+run._WINDOW = 3
+folder, out = sys.argv[1:3]
+model = whyword.load(folder)
+random.seed(0)
+stopped = 0
+while stopped < 20:
+    child = os.fork()
+    if child == 0:
+        names, methods = ["builtin-aga", "builtin-dna"], ["logit", "alti-logit"]
+        evaluate(model, names, out, data="builtin", methods=methods, limit=60)
+        os._exit(0)
+    time.sleep(random.uniform(0.1, 0.5))
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    stopped += 1
+    path = out + "/examples.jsonl"
+    if os.path.exists(path) and stopped % 3 == 0:  # what a machine that goes down may leave
+        os.truncate(path, max(0, os.path.getsize(path) - random.randrange(1, 40)))
+"""
+
+
+def test_twenty_times_killed_and_gone_on_with(folder: Path, model: whyword.Model, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(folder), str(tmp_path / "killed")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    for out in ("killed", "whole"):
+        evaluate(
+            model,
+            ["builtin-aga", "builtin-dna"],
+            tmp_path / out,
+            data="builtin",
+            methods=["logit", "alti-logit"],
+            limit=60,
+        )
+    tables = [(tmp_path / out / "table.csv").read_text() for out in ("killed", "whole")]
+    assert tables[0] == tables[1]
+    rows = [(record.dataset, record.row) for record in read_run(tmp_path / "killed")[1]]
+    assert len(rows) == len(set(rows)) == len(read_run(tmp_path / "whole")[1])
+
+
+def command(*arguments: str, code: int = 0) -> tuple[str, str]:
+    result = CliRunner().invoke(application, list(arguments), env={"COLUMNS": "80"})
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result.stdout, result.stderr
+
+
+def test_the_command_and_what_is_expected(folder: Path, tmp_path: Path) -> None:
+    out, expected = tmp_path / "run", tmp_path / "published.csv"
+    asked = ["evaluate", "aga", "ioi", "-m", str(folder), "--data", "builtin", "--out", str(out)]
+    asked += ["--limit", "6", "--methods", "logit,random", "--faithfulness", "0"]
+    shown, said = command(*asked)
+    assert "builtin-aga" in shown
+    assert max(len(line) for line in shown.splitlines() if not line.startswith("model:")) <= 80
+    assert "table.tex" in said
+    report = read_report(out)
+    mean = report.rows[0].cells["MRR"]["logit"].mean
+    expected.write_text(
+        f"dataset,Logit,Random,unknown\nbuiltin-aga,{mean + 0.015:.3f},,\nbuiltin-ioi,9.0,,1\n"
+    )
+    shown, _ = command(*asked, "--expect", str(expected), code=1)
+    assert "builtin-ioi, logit: " in shown
+    assert "9.000 expected" in shown
+    assert "1 of 2 figures within 0.02" in shown
+    document = json.loads(command(*asked, "--json")[0])
+    assert document["schema"] == "whyword.table/1"
+
+
+def test_runs_side_by_side(run: Path) -> None:
+    shown, _ = command("table", str(run), str(run), "--format", "md")
+    assert shown.count("tiny: ALTI-Logit |") >= 2
+    assert command("table", str(run), "--format", "csv")[0] == (run / "table.csv").read_text()
+    assert json.loads(command("table", str(run), "--json")[0])[0]["settings"]["model"] == "tiny"
+
+
+def test_figures(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    shown, _ = command("figures", str(run), str(run), "--out", str(tmp_path))
+    names = {"mrr", "mrr-by-block", "evidence", "difference", "parts"}
+    assert {Path(line).name for line in shown.split()} == {f"{n}.{e}" for n in names for e in ("png", "svg")}
+    assert b"ALTI-Logit" in (tmp_path / "mrr.svg").read_bytes()
+    assert all(path.stat().st_size > 5000 for path in tmp_path.iterdir())
+
+
+def test_bad_input(model: whyword.Model, run: Path, tmp_path: Path) -> None:
+    with pytest.raises(whyword.InputError, match=r"There is no dataset 'agaa'"):
+        evaluate(model, ["agaa"], tmp_path, data="builtin")
+    with pytest.raises(whyword.InputError, match=r"There is no method 'logits'\.\nMethods: "):
+        evaluate(model, ["aga"], tmp_path, data="builtin", methods=["logits"])
+    with pytest.raises(whyword.InputError, match=r"no conventions 'mine'\.\nThere are: ours, paper"):
+        evaluate(model, ["aga"], tmp_path, data="builtin", conventions="mine")
+    with pytest.raises(whyword.InputError, match="is no folder of a run"):
+        read_report(tmp_path)
+    strange = tmp_path / "strange.csv"
+    strange.write_text("set,logit\naga,1\n")
+    with pytest.raises(whyword.InputError, match="It needs a column dataset"):
+        compare_with(strange, read_report(run))
+    strange.write_text("dataset,logit\nnpi,1\n")
+    with pytest.raises(whyword.InputError, match="has no figure for what was measured"):
+        compare_with(strange, read_report(run))
+    (tmp_path / "examples.jsonl").write_text("{}\n")
+    with pytest.raises(whyword.InputError, match=r"has examples but no settings\.json"):
+        evaluate(model, ["aga"], tmp_path, data="builtin")
+
+
+REFERENCE = {
+    "aga": (0.82, 0.89),
+    "dnaa": (0.64, 0.40),
+    "darn": (0.75, 0.60),
+    "ioi": (0.98, 0.88),
+}
+"""MRR of logit and alti-logit on the default model, first 100 rows, evidence = the word."""
+
+
+@pytest.mark.real
+def test_the_default_model_on_published_data(shared: Path, tmp_path: Path) -> None:
+    model = whyword.load(str(fetch_folder()))
+    report = evaluate(
+        model,
+        list(REFERENCE),
+        tmp_path,
+        data=shared / "data",
+        methods=["logit", "alti-logit"],
+        limit=100,
+        faithfulness=None,
+    )
+    found = {
+        row.name: tuple(row.cells["MRR"][method].mean for method in ("logit", "alti-logit"))
+        for row in report.rows
+    }
+    assert found == {name: pytest.approx(numbers, abs=0.02) for name, numbers in REFERENCE.items()}
