@@ -9,20 +9,18 @@
     logit          T_i · u, the direction pulled back through all frozen norms: entries of the ledger, exact
     alti-logit     the same, traced back to the source's tokens                 (mixing is a heuristic)
 
-A distance alone would favour words of few tokens, being added up over them: what counts is how much nearer to the
-output it is than nothing is, which is the same order of tokens.
+A distance alone, added up over tokens, would favour words of few: what counts is how much nearer to the
+output a part is than nothing is, which puts tokens in the same order.
 
-A word's row is read at the step that produces it, the only one where a logit has a meaning; for the others also at
-the step that consumes it.
+A word's row is read at the step that produces it, the only one where a logit has a meaning; for the others
+also at the step that consumes it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 

@@ -7,6 +7,7 @@ characters.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import regex
 import torch
@@ -24,6 +25,8 @@ _ATTACHED = regex.compile(rf"(?<=[{_LETTER}])[.,!?;:…\"”’)\]»]+(?!\S)|(?<
 """Punctuation that is written at a word: the text was not cut into words."""
 _ALONE = regex.compile(rf"(?<!\S)[^\s{_LETTER}]+(?!\S)")
 """Punctuation that stands by itself: the text was."""
+_LONG = 4
+"""Characters of an unspaced script that a word has at most on average; longer pieces are clauses."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Sentence:
 
 def spell_words(words: Sequence[str]) -> Sentence:
     """Write given words as a text: with spaces between them, or without in scripts that have none."""
-    unspaced = _is_unspaced("".join(words))
+    unspaced = _is_unspaced(words)
     text, spans = "", list[tuple[int, int]]()
     for word in words:
         if text and not (unspaced and _touches(text[-1], word[:1])):
@@ -48,7 +51,7 @@ def spell_words(words: Sequence[str]) -> Sentence:
     return Sentence(text, tuple(spans))
 
 
-def read_sentence(text: str | Sequence[str], what: str) -> Sentence:
+def read_sentence(text: str | Sequence[Any], what: str) -> Sentence:
     """Read a sentence: words, text that is cut into words by spaces, or text as people write it."""
     if not isinstance(text, str):
         words = list(text)
@@ -69,7 +72,8 @@ def share_tokens(
 ) -> tuple[tuple[str, ...], Float[Tensor, "word token"]]:
     """Give the words of a sentence and the share that each has of every token, by characters.
 
-    Special tokens (BOS, language codes, the end), and those before the first, belong to none.
+    Special tokens (BOS, language codes, the end), those before the first and those without a character of
+    their own (the sign for a space) belong to none.
     """
     spans = _find_words(tokens, first) if sentence.words is None else sentence.words
     shares = torch.zeros(len(spans), len(tokens), dtype=torch.float64)
@@ -95,15 +99,15 @@ def _find_words(tokens: Tokens, first: int) -> list[tuple[int, int]]:
 
 def _is_cut(text: str) -> bool:
     """Say whether spaces are what separates all words: punctuation too, and words of unspaced scripts."""
-    if _is_unspaced(text):
-        return len(text.split()) > 1
+    if _is_unspaced(words := text.split()):
+        return len(words) > 1 and _LONG * len(words) >= len(regex.findall(_UNSPACED, text))
     return _ALONE.search(text) is not None or _ATTACHED.search(text) is None
 
 
-def _is_unspaced(text: str) -> bool:
-    """Say whether most letters are of scripts that are written without spaces."""
-    letters = regex.findall(r"\p{L}", text)
-    return 2 * len(regex.findall(_UNSPACED, "".join(letters))) > len(letters)
+def _is_unspaced(words: Sequence[str]) -> bool:
+    """Say whether most words have letters of scripts that are written without spaces."""
+    lettered = [word for word in words if regex.search(r"\p{L}", word)]
+    return 2 * sum(regex.search(_UNSPACED, word) is not None for word in lettered) > len(lettered)
 
 
 def _touches(before: str, after: str) -> bool:

@@ -8,6 +8,7 @@ import typer
 
 from .. import __version__
 from .aer import aer
+from .align import align
 from .compare import compare
 from .datasets import datasets
 from .doctor import doctor
@@ -35,6 +36,7 @@ for command in (
     neurons,
     predict,
     translate,
+    align,
     models,
     doctor,
     datasets,
