@@ -9,7 +9,7 @@ Files count words from 0 or from 1 and do not say which. An index 0 anywhere say
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import InputError
@@ -61,6 +61,10 @@ class LinkFile:
     """What it counts words from, 0 or 1."""
     assumed: bool
     """Whether that was found by its indices."""
+
+    def first(self, count: int) -> "LinkFile":
+        """Give the first sentences."""
+        return replace(self, sentences=self.sentences[:count], lines=self.lines[:count])
 
 
 def read_links(path: str | Path, form: str | None = None, base: int | None = None) -> LinkFile:
