@@ -109,6 +109,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword neurons",
         "## whyword predict",
         "## whyword translate",
+        "## whyword align",
         "## whyword models",
         "## whyword doctor",
         "## whyword datasets",
@@ -116,6 +117,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword evaluate",
         "## whyword table",
         "## whyword figures",
+        "## whyword aer",
     ]
 
 

@@ -42,7 +42,7 @@ BEST_DEPTH = {
     ("attention", "output"): 5 / 6,
     ("attention", "input"): 3 / 6,
     ("vector-norms", "output"): 5 / 6,
-    ("vector-norms", "input"): 2 / 6,
+    ("vector-norms", "input"): 3 / 6,
     ("distance", "output"): 5 / 6,
     ("distance", "input"): 2 / 6,
 }

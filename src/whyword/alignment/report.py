@@ -99,9 +99,9 @@ def write_sentences(model: Model, asked: Asked, out: Path, numbers: Sequence[int
     return paths
 
 
-def _curves(report: AlignmentReport) -> tuple[dict[str, list[float | None]], dict[str, float]]:
+def _curves(report: AlignmentReport) -> tuple[dict[str, list[float]], dict[str, float]]:
     """Give AER by block, and of all blocks, by what a line of the figure is called."""
-    rates: dict[str, list[float | None]] = {}
+    rates: dict[str, list[float]] = {}
     sums: dict[str, float] = {}
     for (method, step, direction), rows in report.rows().items():
         blocks = [each for each in rows if each.settings.block is not None]

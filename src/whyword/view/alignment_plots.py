@@ -64,30 +64,35 @@ def _draw(axes: "Axes", document: Document, gold: tuple[Collection[Any], Collect
             )
 
 
-def plot_blocks(rates: Mapping[str, Sequence[float | None]], sums: Mapping[str, float], form: str) -> bytes:
-    """Draw the alignment error rate of every method by decoder block, in percent; `sums`: of all blocks."""
+def plot_blocks(rates: Mapping[str, Sequence[float]], sums: Mapping[str, float], form: str) -> bytes:
+    """Draw the alignment error rate of every method by decoder block, in percent; `sums`: of all blocks.
+
+    A method has one colour; where words are consumed (", input") its line is dashed.
+    """
     require_plots()
     from matplotlib.figure import Figure
 
+    methods = list(dict.fromkeys(name.partition(",")[0] for name in rates))
+    blocks = max(map(len, rates.values()))
     with drawing():
-        figure = Figure(figsize=(6.4, 4.2), dpi=160, layout="constrained")
+        figure = Figure(figsize=(7.4, 4.2), dpi=160, layout="constrained")
         axes = figure.subplots()
-        for index, (name, own) in enumerate(rates.items()):
+        for name, own in rates.items():
             line = "--" if name.endswith("input") else "-"
-            places = [place for place, rate in enumerate(own, 1) if rate is not None]
-            values = [rate for rate in own if rate is not None]
-            colour = f"C{index % 10}"
-            axes.plot(places, values, line, marker="o", markersize=3, color=colour, label=name)
+            colour = f"C{methods.index(name.partition(',')[0])}"
+            shown = f"{name} ({min(own):.1f})"
             if name in sums:
-                axes.axhline(sums[name], color=colour, linewidth=0.9, linestyle=":")
-                end = max(map(len, rates.values()))
-                axes.text(end + 0.1, sums[name], f"Σ {sums[name]:.1f}", color=colour, fontsize=7, va="center")
-        longest = max(map(len, rates.values()), default=1)
-        axes.set_xticks(range(1, longest + 1))
-        axes.set_xlabel("decoder block (Σ, dotted: all blocks together)", fontsize=8)
+                shown = f"{name} ({min(own):.1f}; all {sums[name]:.1f})"
+                axes.plot(blocks + 1, sums[name], "D", markersize=5, color=colour)
+            axes.plot(range(1, len(own) + 1), own, line, marker="o", markersize=3, color=colour, label=shown)
+        names = [*map(str, range(1, blocks + 1)), *(["all"] if sums else [])]
+        axes.set_xticks(range(1, len(names) + 1), names)
+        axes.set_xlabel("decoder block", fontsize=8)
         axes.set_ylabel("alignment error rate, %", fontsize=8)
         axes.tick_params(labelsize=8)
-        axes.legend(fontsize=7, frameon=False)
+        figure.legend(
+            fontsize=7, frameon=False, loc="outside right upper", title="best block", title_fontsize=7
+        )
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         return write_figure(figure, form)
