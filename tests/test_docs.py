@@ -109,6 +109,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword neurons",
         "## whyword predict",
         "## whyword translate",
+        "## whyword align",
         "## whyword models",
         "## whyword doctor",
         "## whyword datasets",
@@ -116,6 +117,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword evaluate",
         "## whyword table",
         "## whyword figures",
+        "## whyword aer",
     ]
 
 
@@ -317,3 +319,15 @@ def test_the_page_on_translation(shared: Path, tmp_path: Path, monkeypatch: pyte
     names = run_blocks("translation.md")
     assert names["again"].to_dict() == names["t"].to_dict()
     assert names["t"].flagged == []
+
+
+@pytest.mark.real
+def test_the_page_on_alignment(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "opus-mt-zh-en").symlink_to(shared / "models" / "opus-mt-zh-en")
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("alignment.md", "text"):
+        compare_with_the_command(block, monkeypatch)
+    names = run_blocks("alignment.md")
+    assert names["again"].to_dict() == names["a"].to_dict()
+    assert names["line"].split()[0] == "0-0"
+    assert names["other"].block == 3

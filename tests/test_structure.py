@@ -38,10 +38,11 @@ ORDER = (
     "translation",
     "comparison",
     "accounting",
-    "saved",
     "pipeline",
     "batch",
     "translate",
+    "alignment",
+    "saved",
     "inside",
     "loading",
     "doctor",
@@ -104,6 +105,7 @@ def test_house_rules() -> None:
 def test_the_public_names() -> None:
     assert whyword.__all__ == [
         "Account",
+        "Alignment",
         "Comparison",
         "Continuation",
         "Explanation",
@@ -117,6 +119,7 @@ def test_the_public_names() -> None:
         "Translation",
         "WhywordError",
         "account",
+        "align",
         "compare",
         "compare_batch",
         "evaluate",

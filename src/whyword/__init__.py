@@ -10,6 +10,8 @@ from .lazy import look_up_in
 
 if TYPE_CHECKING:
     from .accounting import Account, account
+    from .alignment.aligner import align
+    from .alignment.result import Alignment
     from .batch import compare_batch, explain_batch
     from .comparison import Comparison
     from .evaluation import evaluate
@@ -30,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Account",
+    "Alignment",
     "Comparison",
     "Continuation",
     "Explanation",
@@ -43,6 +46,7 @@ __all__ = [
     "Translation",
     "WhywordError",
     "account",
+    "align",
     "compare",
     "compare_batch",
     "evaluate",
@@ -63,6 +67,7 @@ __getattr__ = look_up_in(
     __name__,
     {
         "Account": "accounting",
+        "Alignment": "alignment.result",
         "Comparison": "comparison",
         "Continuation": "explanation",
         "Explanation": "explanation",
@@ -72,6 +77,7 @@ __getattr__ = look_up_in(
         "Tokens": "tokens",
         "Translation": "translation",
         "account": "accounting",
+        "align": "alignment.aligner",
         "compare": "pipeline",
         "compare_batch": "batch",
         "evaluate": "evaluation",

@@ -7,6 +7,7 @@ from .methods import Measure, measure_of
 
 __all__ = [
     "ABLATION_SCHEMA",
+    "ALIGNMENT_SCHEMA",
     "ANSWERS_SCHEMA",
     "COMPARISON_SCHEMA",
     "CONTINUATION_SCHEMA",
@@ -35,6 +36,7 @@ SURVEY_SCHEMA = "whyword.survey/1"
 ANSWERS_SCHEMA = "whyword.answers/1"
 ABLATION_SCHEMA = "whyword.ablation/1"
 TRANSLATION_SCHEMA = "whyword.translation/1"
+ALIGNMENT_SCHEMA = "whyword.alignment/1"
 _EXACT = "The updates add up to the model's logit; the error is in the ledger."
 _MIXING = "Mixing (alti-logit) is a heuristic, and MLPs are not traced further back."
 _USE = "A debugging tool to be used with others, not a definitive account of why a model did something."

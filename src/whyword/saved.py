@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
+from .alignment.result import Alignment, read_alignment
 from .comparison import Comparison, comparison_from
-from .document import COMPARISON_SCHEMA, CONTINUATION_SCHEMA, SCHEMA, TRANSLATION_SCHEMA
+from .document import ALIGNMENT_SCHEMA, COMPARISON_SCHEMA, CONTINUATION_SCHEMA, SCHEMA, TRANSLATION_SCHEMA
 from .errors import InputError
 from .explanation import Continuation, Explanation, explanation_from
 from .translation import Translation, read_translation
@@ -14,8 +15,8 @@ __all__ = ["read"]
 _REMEDY = "Give a .json file that Explanation.save wrote."
 
 
-def read(path: str | Path) -> Explanation | Continuation | Comparison | Translation:
-    """Read an explanation, that of a continuation or translation, or a comparison from a JSON document."""
+def read(path: str | Path) -> Explanation | Continuation | Comparison | Translation | Alignment:
+    """Read an explanation of any kind, a comparison or an alignment from a JSON document."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -30,10 +31,12 @@ def read(path: str | Path) -> Explanation | Continuation | Comparison | Translat
             return comparison_from(document)
         if schema == TRANSLATION_SCHEMA:
             return read_translation(document)
+        if schema == ALIGNMENT_SCHEMA:
+            return read_alignment(document)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {error!r}.", _REMEDY) from error
     raise InputError(
         f"{path} has the schema {schema!r}.",
-        f"This version reads {SCHEMA!r}, {CONTINUATION_SCHEMA!r}, {COMPARISON_SCHEMA!r} and "
-        f"{TRANSLATION_SCHEMA!r}.",
+        f"This version reads {SCHEMA!r}, {CONTINUATION_SCHEMA!r}, {COMPARISON_SCHEMA!r}, "
+        f"{TRANSLATION_SCHEMA!r} and {ALIGNMENT_SCHEMA!r}.",
     )

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .aer import aer
+from .align import align
 from .compare import compare
 from .datasets import datasets
 from .doctor import doctor
@@ -34,6 +36,7 @@ for command in (
     neurons,
     predict,
     translate,
+    align,
     models,
     doctor,
     datasets,
@@ -41,6 +44,7 @@ for command in (
     evaluate,
     table,
     figures,
+    aer,
 ):
     application.command()(command)
 

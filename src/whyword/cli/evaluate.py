@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError
+from .alignment import (
+    AlignmentFiles,
+    Gold,
+    Languages,
+    Reverse,
+    Sentences,
+    Sources,
+    Targets,
+    evaluate_files,
+)
 from .loading import open_models
 from .reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 
@@ -35,7 +45,9 @@ class EvidenceKind(str, Enum):
 def evaluate(
     datasets: Annotated[
         list[str],
-        typer.Argument(help="blimp, sva, ioi, builtin, or single ones: aga, sva-2, builtin-npi …"),
+        typer.Argument(
+            help="blimp, sva, ioi, builtin, or single ones: aga, sva-2, builtin-npi …; or alignment."
+        ),
     ],
     out: Annotated[
         Path, typer.Option("--out", metavar="RUN", help="The folder of the run; one that stopped goes on.")
@@ -91,12 +103,26 @@ def evaluate(
             "--expect", metavar="FILE", help="CSV of expected MRR; differences above 0.02 are listed."
         ),
     ] = None,
+    source: Sources = None,
+    target: Targets = None,
+    gold: Gold = None,
+    reverse_model: Reverse = None,
+    sentences: Sentences = None,
+    languages: Languages = None,
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measure how well explanations agree with evidence: MRR by dataset and method, with intervals."""
+    """Measure how well explanations agree with evidence: MRR by dataset and method, with intervals.
+
+    evaluate alignment: how well the words of translations are aligned, against human alignments.
+    """
+    if datasets == ["alignment"]:
+        files = AlignmentFiles(source, target, gold, sentences, languages, limit)
+        loading = dtype, allow or []
+        evaluate_files((model, reverse_model), files, out, methods, loading=loading, json=json)
+        return
     from ..evaluation import evaluate as run
 
     if expect is not None and not expect.is_file():

@@ -1,0 +1,91 @@
+"""Alignment error rate against sure and possible links [Och and Ney 2000].
+
+    precision = |A ∩ P| / |A|      recall = |A ∩ S| / |S|      S ⊆ P
+    AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
+
+Counts are those of all sentences together.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .links import Link, LinkFile, Links, read_links, require_inside, require_parallel
+
+__all__ = ["Score", "compare_files", "score_links"]
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well links agree with gold: counts of all sentences."""
+
+    links: int
+    """|A|"""
+    sure: int
+    """|S|"""
+    found_sure: int
+    """|A ∩ S|"""
+    found_allowed: int
+    """|A ∩ P|"""
+
+    def __add__(self, other: "Score") -> "Score":
+        return Score(
+            self.links + other.links,
+            self.sure + other.sure,
+            self.found_sure + other.found_sure,
+            self.found_allowed + other.found_allowed,
+        )
+
+    @property
+    def aer(self) -> float:
+        """The alignment error rate; of nothing against nothing, 0."""
+        size = self.links + self.sure
+        return 1 - (self.found_sure + self.found_allowed) / size if size else 0.0
+
+    @property
+    def precision(self) -> float:
+        """The share of links that are allowed; of no links, 1."""
+        return self.found_allowed / self.links if self.links else 1.0
+
+    @property
+    def recall(self) -> float:
+        """The share of sure links that were found; of none, 1."""
+        return self.found_sure / self.sure if self.sure else 1.0
+
+
+def score_links(pairs: Iterable[tuple[Collection[Link], Links]]) -> Score:
+    """Score the links of sentences, each with its gold."""
+    total = Score(0, 0, 0, 0)
+    for links, gold in pairs:
+        own = frozenset(links)
+        total += Score(len(own), len(gold.sure), len(own & gold.sure), len(own & gold.allowed))
+    return total
+
+
+def compare_files(
+    hypothesis: str | Path,
+    gold: str | Path,
+    forms: tuple[str | None, str | None] = (None, None),
+    bases: tuple[int | None, int | None] = (None, None),
+    sizes: Sequence[tuple[int, int]] | None = None,
+) -> tuple[Score, LinkFile, LinkFile]:
+    """Score a file of links against another; formats and bases: of both, None: found by what is in them.
+
+    `sizes`: the numbers of words of all sentences, where links outside them are to be refused.
+    """
+    found, known = (
+        read_links(path, form, base)
+        for path, form, base in zip((hypothesis, gold), forms, bases, strict=True)
+    )
+    count = max(len(found.sentences), len(known.sentences)) if sizes is None else len(sizes)
+    for file, path in ((found, hypothesis), (known, gold)):
+        require_parallel(file, str(path), count)
+        if sizes is not None:
+            require_inside(file, sizes, str(path))
+    none = Links()
+    pairs = ((_at(found, index, none).allowed, _at(known, index, none)) for index in range(count))
+    return score_links(pairs), found, known
+
+
+def _at(file: LinkFile, index: int, none: Links) -> Links:
+    return file.sentences[index] if index < len(file.sentences) else none

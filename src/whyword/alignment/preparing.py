@@ -1,0 +1,67 @@
+"""Sentence pairs, as encoder and decoder read them, with their words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ..errors import InputError
+from ..models.model import Model
+from ..pair import Pair, pair_up
+from .words import Sentence, read_sentence, share_tokens
+
+__all__ = ["Prepared", "SentenceText", "prepare"]
+
+SentenceText = str | Sequence[str]
+"""A text, or its words."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A pair with its words."""
+
+    pair: Pair
+    read: tuple[int, ...]
+    """What the decoder reads: all up to the last token of a word, so that each is produced and consumed."""
+    source_words: tuple[str, ...]
+    target_words: tuple[str, ...]
+    source_shares: Float[Tensor, "source_word source"]
+    target_shares: Float[Tensor, "target_word step"]
+    """The words' shares of the tokens that the decoder is asked for, one step each."""
+
+
+def prepare(
+    model: Model,
+    source: SentenceText,
+    target: SentenceText,
+    languages: tuple[str | None, str | None] = (None, None),
+) -> Prepared | None:
+    """Read a pair and find its words; None: one side is empty, so that nothing is aligned."""
+    sentences = read_sentence(source, "source"), read_sentence(target, "translation")
+    if not all(sentence.text.strip() for sentence in sentences):
+        return None
+    return _prepare_read(model, *sentences, languages)
+
+
+def _prepare_read(
+    model: Model, source: Sentence, target: Sentence, languages: tuple[str | None, str | None]
+) -> Prepared:
+    pair = pair_up(model, source.text, target.text, languages)
+    source_words, source_shares = share_tokens(source, pair.source)
+    target_words, target_shares = share_tokens(target, pair.target, pair.first)
+    last = max(place for place in range(len(pair.target)) if target_shares[:, place].any())
+    read = pair.target.ids[: last + 1]
+    if model.most_tokens is not None and len(read) > model.most_tokens:
+        raise InputError(
+            f"The translation has {len(read)} tokens, {model.name} has positions for {model.most_tokens}.",
+            f"Shorten it by {len(read) - model.most_tokens} tokens.",
+        )
+    return Prepared(
+        pair,
+        tuple(read),
+        source_words,
+        target_words,
+        source_shares.to(model.compute_dtype),
+        target_shares[:, pair.first : last + 1].to(model.compute_dtype),
+    )

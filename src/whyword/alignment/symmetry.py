@@ -1,0 +1,52 @@
+"""Alignments of both directions made into one [Koehn, Och and Marcu 2003].
+
+intersection: what both say; union: what either says; grow-diag-final: from the intersection, links of the
+union next to one that is there (diagonally too) whose word on one side has none yet, again and again; then
+what is left of either direction whose word on one side has none.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+
+from ..errors import InputError
+from .links import Link
+
+__all__ = ["SYMMETRISATIONS", "symmetrise"]
+
+_AROUND = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def symmetrise(forward: Collection[Link], backward: Collection[Link], way: str) -> frozenset[Link]:
+    """Make one alignment of those of both directions, both as links from source to translation."""
+    if way not in SYMMETRISATIONS:
+        raise InputError(f"There is no symmetrisation {way!r}.", f"Ways: {', '.join(SYMMETRISATIONS)}.")
+    return SYMMETRISATIONS[way](frozenset(forward), frozenset(backward))
+
+
+def _grow_diag_final(forward: frozenset[Link], backward: frozenset[Link]) -> frozenset[Link]:
+    links, union = set(forward & backward), forward | backward
+    grown = True
+    while grown:
+        grown = False
+        for source, target in sorted(links):
+            for down, right in _AROUND:
+                near = (source + down, target + right)
+                if near in union and near not in links and _is_free(near, links):
+                    links.add(near)
+                    grown = True
+    for direction in (forward, backward):
+        for link in sorted(direction):
+            if link not in links and _is_free(link, links):
+                links.add(link)
+    return frozenset(links)
+
+
+def _is_free(link: Link, links: Collection[Link]) -> bool:
+    """Say whether a word of a link, on either side, has no link yet."""
+    return all(source != link[0] for source, _ in links) or all(target != link[1] for _, target in links)
+
+
+SYMMETRISATIONS: Mapping[str, Callable[[frozenset[Link], frozenset[Link]], frozenset[Link]]] = {
+    "intersection": lambda forward, backward: forward & backward,
+    "union": lambda forward, backward: forward | backward,
+    "grow-diag-final": _grow_diag_final,
+}
