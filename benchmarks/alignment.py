@@ -27,7 +27,7 @@ from whyword.trace.running import run
 from measure import check, interleave, parse, publish
 
 BAR = 2.0
-PAIRS = 64
+PAIRS = 24
 """Of the first so many pairs the cost is measured."""
 
 
