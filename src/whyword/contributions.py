@@ -72,7 +72,7 @@ def contribute(
         distances = measure_rest(
             weigh(chunk), projected[:, :, : chunk.stop], own, residual[:, chunk], chunk.start, workspace
         )
-        closeness = distances.neg_().add_(own.abs().sum(-1, keepdim=True)).clamp_(min=0)
+        closeness = _find_closeness(distances, own)
         chunks.append(_normalise(closeness.tril_(chunk.start), chunk.start))
     return Contributions(tuple(chunks))
 
@@ -100,7 +100,7 @@ def contribute_both_ways(
         )
         apart = (own - residual[:, chunk] - written).abs().sum(-1)
         distances.diagonal(chunk.start, 1, 2).copy_(apart)
-        closeness = distances.neg_().add_(own.abs().sum(-1, keepdim=True)).clamp_(min=0)
+        closeness = _find_closeness(distances, own)
         chunks.append(_normalise(_hide_padding(closeness, lengths), chunk.start))
     return Contributions(tuple(chunks))
 
@@ -119,13 +119,19 @@ def contribute_across(
     for chunk in _slices(whole.shape[1], rows):
         own = whole[:, chunk]
         distances = measure_rest(weigh(chunk), projected, own, None, None, workspace)
-        size = own.abs().sum(-1, keepdim=True)
-        closeness = _hide_padding(distances.neg_().add_(size).clamp_(min=0), lengths)
-        before = (size - (own - residual[:, chunk]).abs().sum(-1, keepdim=True)).clamp_(min=0)
+        closeness = _hide_padding(_find_closeness(distances, own), lengths)
+        before = _find_closeness((own - residual[:, chunk]).abs().sum(-1, keepdim=True), own)
         total = closeness.sum(-1, keepdim=True) + before
         before, total = torch.where(total == 0, 1.0, before), torch.where(total == 0, 1.0, total)
         chunks.append(torch.cat([closeness, before], dim=2).div_(total))
     return Contributions(tuple(chunks))
+
+
+def _find_closeness(
+    distances: Float[Tensor, "example row source"], whole: Float[Tensor, "example row model"]
+) -> Float[Tensor, "example row source"]:
+    """Give max(0, ‖y‖₁ − what is left of y without a part), in the place of the distances."""
+    return distances.neg_().add_(whole.abs().sum(-1, keepdim=True)).clamp_(min=0)
 
 
 def _hide_padding(

@@ -60,6 +60,7 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Compare methods on one prediction: one row each, in its own unit."""
+    from .. import pipeline
     from ..memory import read_size
     from ..view.files import require_format, save_documents
 
@@ -71,8 +72,6 @@ def compare(
     foils: Any = None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto"
     documents: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype, allow=allow or ()):
-        from .. import pipeline
-
         with show_progress(f"Comparing methods with {loaded.name} …"):
             compared = pipeline.compare(
                 loaded,

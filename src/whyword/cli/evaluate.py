@@ -2,7 +2,7 @@
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -165,9 +165,10 @@ def print_reports(reports: "list[Report]") -> None:
     from ..evaluation.writing import lay_out, say_signature
 
     grid = lay_out(reports, write=lambda cell: f"{cell.mean:.3f}")
-    table = Table(box=None, pad_edge=False, title="MRR", title_justify="left")
+    table = Table(box=None, pad_edge=False, collapse_padding=True, title="MRR", title_justify="left")
     for place, heading in enumerate(grid.headings):
-        table.add_column(Text(_fold(heading)), justify="left" if place == 0 else "right")
+        justify: Literal["left", "right"] = "left" if place == 0 else "right"
+        table.add_column(Text(_fold(heading)), justify=justify, no_wrap=place == 0)
     for row in grid.rows:
         table.add_row(*map(Text, row))
     table.add_section()
@@ -182,7 +183,7 @@ def print_reports(reports: "list[Report]") -> None:
 def _fold(heading: str) -> str:
     """Write a heading narrow, so that a table of one run fits 80 columns."""
     short = {"skipped": "skip", "accuracy": "acc.", "Distance": "dist."}.get(heading, heading)
-    return short.replace("-", "-\n").replace(": ", ":\n")
+    return short.replace("-", "-\n").replace(": ", ":\n").replace("Grad ", "Grad\n")
 
 
 def _compare(path: Path, report: "Report") -> None:

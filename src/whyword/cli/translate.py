@@ -3,13 +3,13 @@
 import re
 import sys
 from enum import Enum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..errors import InputError
 from .loading import open_models
+from .options import Output
 from .reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 
 __all__ = ["translate"]
@@ -79,12 +79,7 @@ def translate(
             show_default="0.25",
         ),
     ] = None,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Save as .json, .html, .tex, .png, .svg or .csv."
-        ),
-    ] = None,
+    output: Output = None,
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,

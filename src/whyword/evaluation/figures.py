@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from io import BytesIO
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,9 @@ import numpy as np
 
 from ..errors import InputError
 from ..view.files import write_file
-from ..view.plots import require_plots
+from ..view.plots import drawing, require_plots, write_figure
 from .journal import Record, read_run
-from .table import CHANCE, Report, read_report
+from .table import CHANCE, Report, read_skipped, summarise
 from .writing import METHOD_NAMES
 
 if TYPE_CHECKING:
@@ -23,14 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["FIGURES", "Run", "open_run", "save_figures"]
 
 _COLOURS = ("#c0392b", "#e59866", "#2e5c8a", "#7fb3d5", "#7d8a97", "#a569bd", "#48a386", "#c9b458", "#34495e")
-_STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "whyword",
-    "text.parse_math": False,
-    "font.size": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+_STYLE: dict[str, Any] = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
 _INK = {"color": "#333333"}
 _BOX: dict[str, Any] = {"showfliers": False, "widths": 0.6, "patch_artist": True, "medianprops": _INK}
 _PALE: dict[str, Any] = {
@@ -56,9 +48,10 @@ class Run:
 
 def open_run(folder: str | Path) -> Run:
     """Read a run for its figures."""
-    report, (_, records) = read_report(folder), read_run(folder)
+    settings, records = read_run(folder)
     if not records:
         raise InputError(f"{folder} has no examples yet.", "Let whyword evaluate run first.")
+    report = summarise(settings, records, read_skipped(Path(folder)))
     report = replace(report, rows=tuple(row for row in report.rows if row.used))
     return Run(
         report, {row.name: [each for each in records if each.dataset == row.name] for row in report.rows}
@@ -73,13 +66,11 @@ def save_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, draw in FIGURES.items():
-        with rc_context(_STYLE):
+        with drawing(), rc_context(_STYLE):
             figure = draw(runs)
             for ending in ("png", "svg"):
                 paths.append(folder / f"{name}.{ending}")
-                file = BytesIO()
-                figure.savefig(file, format=ending, metadata={"Date": None} if ending == "svg" else None)
-                write_file(paths[-1], file.getvalue())
+                write_file(paths[-1], write_figure(figure, ending))
     return paths
 
 

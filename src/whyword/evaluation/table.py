@@ -17,7 +17,17 @@ from .conventions import find_conventions
 from .journal import Record, read_run
 from .metrics import METRICS, draw_means, expect_by_chance
 
-__all__ = ["CHANCE", "FAITHFULNESS", "Cell", "Report", "Row", "read_report", "read_skipped", "write_skipped"]
+__all__ = [
+    "CHANCE",
+    "FAITHFULNESS",
+    "Cell",
+    "Report",
+    "Row",
+    "read_report",
+    "read_skipped",
+    "summarise",
+    "write_skipped",
+]
 
 DRAWS = 1000
 FAITHFULNESS = ("comprehensiveness", "sufficiency")
@@ -83,8 +93,11 @@ class _Sample:
 
 def read_report(folder: str | Path) -> Report:
     """Read the examples of a run and sum them up."""
-    settings, records = read_run(folder)
-    skipped = read_skipped(Path(folder))
+    return summarise(*read_run(folder), read_skipped(Path(folder)))
+
+
+def summarise(settings: Mapping[str, Any], records: Sequence[Record], skipped: Sequence[Skipped]) -> Report:
+    """Sum up the examples of a run."""
     rows: list[Row] = []
     samples: dict[str, _Sample] = {}
     for name, about in settings["datasets"].items():
@@ -134,7 +147,11 @@ def _sample(records: Sequence[Record], settings: Mapping[str, Any]) -> _Sample:
             expect_by_chance(record.tokens - len(record.left_out), len(record.evidence)) for record in records
         ]
     values = np.array(list(table.values()))
-    draws = np.stack([draw_means(row[None, ~np.isnan(row)], DRAWS, settings["seed"])[0] for row in values])
+    draws = np.empty((len(values), DRAWS))
+    masks, kinds = np.unique(~np.isnan(values), axis=0, return_inverse=True)
+    for kind, there in enumerate(masks):
+        own = kinds.reshape(-1) == kind
+        draws[own] = draw_means(values[own][:, there], DRAWS, settings["seed"])
     return _Sample(list(table), values, draws)
 
 
