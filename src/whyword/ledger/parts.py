@@ -183,11 +183,7 @@ def _freeze_part(
         return MlpPart(norm_after, norm_sum, multiplier, trace)
     projections = stack.in_blocks(sublayer.output)
     weights = tuple(
-        rearrange(
-            output_weight(projection, model.compute_dtype),
-            "(head dim) model -> head dim model",
-            head=own.shape[1],
-        )
+        output_weight(projection, model.compute_dtype).view(own.shape[1], -1, stream.shape[2])
         for projection, own in zip(projections, trace.weights, strict=True)
     )
     biases = [output_bias(projection, model.compute_dtype) for projection in projections]

@@ -132,7 +132,7 @@ class Reduction:
         dtype = self.model.compute_dtype
         examples, value_heads, _, dim = self.weigher.value.shape
         weight = output_weight(module_at(self.stack.blocks[self.index], self.sublayer.output), dtype)
-        weight = rearrange(weight, "(head dim) model -> head dim model", dim=dim)
+        weight = weight.view(-1, dim, weight.shape[1])  # a head after the other
         value = self.weigher.value.to(dtype)
         value = rearrange(value, "example head source dim -> head (example source) dim")
         if value_heads < weight.shape[0]:
@@ -151,11 +151,8 @@ class Reduction:
         """
         value = self.weigher.value[:, :, : weights.shape[3]].to(weights.dtype)
         heads, dim = weights.shape[1], value.shape[3]
-        context = rearrange(
-            self.context[:, rows].to(weights.dtype),
-            "example row (head dim) -> example row head dim",
-            head=heads,
-        )
+        context = self.context[:, rows].to(weights.dtype)
+        context = context.view(*context.shape[:2], heads, dim)
         direction, length = _fixed_direction(dim, weights.dtype, weights.device)
         projected = value.contiguous() @ direction
         longest = torch.linalg.vector_norm(value, dim=3).amax(2, keepdim=True)

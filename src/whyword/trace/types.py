@@ -8,7 +8,7 @@ tensor per block, on the device of that block.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -33,7 +33,7 @@ class Places:
         """How many positions of an example are explained."""
         return len(self.ranges[0])
 
-    @property
+    @cached_property
     def shared(self) -> slice | None:
         """The positions, where they are the same in all examples."""
         first = self.ranges[0]
