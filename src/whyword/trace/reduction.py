@@ -1,7 +1,7 @@
 """One attention sub-layer, reduced while it runs to what is kept of it."""
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 import torch
 from einops import rearrange
@@ -143,27 +143,35 @@ class Reduction:
             projected, "head (example source) model -> example head source model", example=examples
         )
 
+    @cached_property
+    def _read_values(
+        self,
+    ) -> tuple[Float[Tensor, "example value_head source"], Float[Tensor, "example value_head source"]]:
+        """Give the values along the fixed direction, and their lengths: once for all rows."""
+        value = self.weigher.value.to(self.model.compute_dtype)
+        direction, _ = _fixed_direction(value.shape[3], value.dtype, value.device)
+        return value.contiguous() @ direction, torch.linalg.vector_norm(value, dim=3)
+
     def _prove_weights(self, weights: Float[Tensor, "example head row source"], rows: slice) -> None:
         """Compare the weights with what the model's own attention gave, along one direction.
 
         A wrong weight at any position changes the sum in almost every direction (Freivalds' check), so one
         fixed direction tells, at the cost of reading the weights once.
         """
-        value = self.weigher.value[:, :, : weights.shape[3]].to(weights.dtype)
-        heads, dim = weights.shape[1], value.shape[3]
-        context = self.context[:, rows].to(weights.dtype)
-        context = context.view(*context.shape[:2], heads, dim)
-        direction, length = _fixed_direction(dim, weights.dtype, weights.device)
-        projected = value.contiguous() @ direction
-        longest = torch.linalg.vector_norm(value, dim=3).amax(2, keepdim=True)
-        if value.shape[1] < heads:
-            projected, longest = (
-                each.repeat_interleave(heads // value.shape[1], dim=1) for each in (projected, longest)
+        heads, sources = weights.shape[1], weights.shape[3]
+        along, lengths = (each[:, :, :sources].to(weights) for each in self._read_values)
+        longest = lengths.amax(2, keepdim=True)
+        if along.shape[1] < heads:
+            along, longest = (
+                each.repeat_interleave(heads // along.shape[1], dim=1) for each in (along, longest)
             )
+        context = self.context[:, rows].to(weights.dtype)
+        context = context.view(*context.shape[:2], heads, -1)
+        direction, length = _fixed_direction(context.shape[3], weights.dtype, weights.device)
         require_close(
             "attention weights × values",
             self.stack.name_block(self.index) + (", cross-attention" if self.sublayer.cross else ""),
-            found=(projected[:, :, None] @ weights.transpose(2, 3))[:, :, 0],  # this way round it is fastest
+            found=(along[:, :, None] @ weights.transpose(2, 3))[:, :, 0],  # this way round it is fastest
             expected=(context @ direction).transpose(1, 2),
             scale=longest * length,
             tolerance=tolerance_of(self.model.dtype),
