@@ -25,6 +25,7 @@ __all__ = [
     "align_pair",
     "choose_settings",
     "cut",
+    "look_ahead",
     "measure_words",
     "prepare_all",
 ]
@@ -51,7 +52,6 @@ BEST_DEPTH = {
 _ROWS = 512
 """Steps, and tokens of sources, of a batch: padding included."""
 _AHEAD = 64
-"""Pairs that are read ahead, to find some of like length."""
 _logger = logging.getLogger("whyword")
 
 
@@ -149,8 +149,9 @@ def align_all(
 
     `numbered`: a pair that is refused is named by its line, which is counted from `first`.
     """
-    for start in range(0, len(pairs), _AHEAD):
-        window = pairs[start : start + _AHEAD]
+    ahead = look_ahead([settings.method])
+    for start in range(0, len(pairs), ahead):
+        window = pairs[start : start + ahead]
         prepared = prepare_all(model, window, languages, first + start if numbered else None)
         found: dict[int, Alignment] = {}
         for batch in cut(prepared):
@@ -160,6 +161,14 @@ def align_all(
                 found[index] = _finish(model, prepared[index], scores, settings)
         for index in range(len(window)):
             yield found.get(index) or _finish(model, None, torch.zeros(0, 0), settings)
+
+
+def look_ahead(methods: Sequence[str]) -> int:
+    """Say how many pairs are read ahead, to find some of like length.
+
+    smoothgrad takes up to minutes for a pair and gains nothing from others: each is given as it is done.
+    """
+    return 1 if "smoothgrad" in methods else _AHEAD
 
 
 def prepare_all(

@@ -19,7 +19,7 @@ from ..models.model import Model
 from ..progress import report as report_progress
 from ..translate import require_translator
 from .aer import Score, score_links
-from .aligner import ALIGNMENT_METHODS, Settings, cut, measure_words, prepare_all
+from .aligner import ALIGNMENT_METHODS, Settings, cut, look_ahead, measure_words, prepare_all
 from .links import Link, LinkFile, Links, require_inside
 from .measures import MEASURES
 from .preparing import Prepared
@@ -29,7 +29,6 @@ from .symmetry import SYMMETRISATIONS, symmetrise
 __all__ = ["AlignmentReport", "Asked", "Measured", "evaluate_alignment", "read_methods"]
 
 _PAPER = ("attention", "vector-norms", "distance", "smoothgrad", "logit")
-_AHEAD = 64
 FORWARD = "forward"
 
 
@@ -106,8 +105,9 @@ def evaluate_alignment(
     journal = _open(out, _describe(model, asked, reverse))
     done = _read(journal)
     with journal.open("a", encoding="utf-8") as file:
-        for start in range(len(done), len(asked.words), _AHEAD):
-            window = asked.words[start : start + _AHEAD]
+        ahead = look_ahead(asked.methods)
+        for start in range(len(done), len(asked.words), ahead):
+            window = asked.words[start : start + ahead]
             found = _align_window(model, window, wanted, asked.languages, start)
             if reverse is not None:
                 found = _join(found, _align_reverse(reverse, window, wanted, asked.languages, start))
