@@ -1,6 +1,7 @@
 """Word alignment: words and tokens, every measure against a plain reference, files, and real weights."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,22 @@ def test_gradients_without_noise_are_plain_ones(m2m: whyword.Model, monkeypatch:
     assert not torch.allclose(noisy, found)
     torch.testing.assert_close(noisy, smooth_gradients(m2m, prepared, copies=2))
     assert all(parameter.grad is None for parameter in network.parameters())
+
+
+def test_gradients_of_some_words_and_copies_at_a_time(
+    m2m: whyword.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(m2m, GERMAN, ENGLISH)
+    assert prepared is not None
+    whole = smooth_gradients(m2m, prepared, copies=3)
+    monkeypatch.setattr("whyword.alignment.smoothgrad._WORDS", 2)
+    monkeypatch.setattr("whyword.alignment.smoothgrad._AT_ONCE", 1)
+    torch.testing.assert_close(smooth_gradients(m2m, prepared, copies=3), whole)
+    unwritten = replace(prepared, target_shares=prepared.target_shares.clone())
+    unwritten.target_shares[2:5] = 0
+    found = smooth_gradients(m2m, unwritten, copies=3)
+    assert not found[2:5].any()
+    torch.testing.assert_close(found[5:], whole[5:])
 
 
 @pytest.mark.parametrize("family", ["marian", "t5", "pegasus"])

@@ -14,6 +14,7 @@ ORDER = (
     "errors",
     "lazy",
     "progress",
+    "journal",
     "methods",
     "document",
     "view",
