@@ -8,11 +8,9 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
-
-from jaxtyping import Float
-from torch import Tensor
 
 from ..errors import InputError
 from ..journal import append_lines, open_run, read_lines
@@ -23,15 +21,15 @@ from .aer import Score, score_links
 from .aligner import ALIGNMENT_METHODS, Settings, cut, look_ahead, measure_words, prepare_all
 from .links import Link, LinkFile, Links, require_inside
 from .measures import MEASURES
-from .preparing import Prepared
 from .result import align_words
 from .symmetry import SYMMETRISATIONS, symmetrise
 
 __all__ = ["AlignmentReport", "Asked", "Measured", "evaluate_alignment", "read_methods"]
 
-_SCHEMA = "whyword.alignment-run/1"
+_SCHEMA = "whyword.alignment-run/2"
 _PAPER = ("attention", "vector-norms", "distance", "smoothgrad", "logit")
 FORWARD = "forward"
+MUTUAL = "mutual"
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,8 @@ class Measured:
 
     settings: Settings
     direction: str
-    """forward; with a second model backward, or how both were made one."""
+    """forward; mutual, of its links those of words that are each other's best; with a second model backward,
+    or how both were made one."""
     score: Score
 
 
@@ -153,18 +152,17 @@ def _align_window(
 ) -> list[_Found]:
     """Align some pairs in all ways."""
     prepared = prepare_all(model, pairs, languages, first)
-    found: list[_Found] = [{_key(way, FORWARD): frozenset() for way in wanted} for _ in pairs]
+    kinds = {FORWARD: "best", MUTUAL: "mutual"}
+    found: list[_Found] = [{_key(way, kind): frozenset() for kind in kinds for way in wanted} for _ in pairs]
     for batch in cut(prepared):
         own = [each for each in (prepared[index] for index in batch) if each is not None]
         measured = measure_words(model, own, wanted)
         for place, (index, pair) in enumerate(zip(batch, own, strict=True)):
-            for way in wanted:
-                found[index][_key(way, FORWARD)] = _link(pair, measured[way][place])
+            shares = pair.target_shares, pair.source_shares
+            for (kind, choice), way in product(kinds.items(), wanted):
+                links = align_words(measured[way][place], shares, choice)
+                found[index][_key(way, kind)] = frozenset(links)
     return found
-
-
-def _link(pair: Prepared, scores: Float[Tensor, "target source"]) -> frozenset[Link]:
-    return frozenset(align_words(scores, (pair.target_shares, pair.source_shares)))
 
 
 def _align_reverse(
@@ -182,7 +180,11 @@ def _align_reverse(
     turned = [(target, source) for source, target in pairs]
     found = _align_window(model, turned, ways, languages[::-1], first)
     return [
-        {key: frozenset((target, source) for source, target in links) for key, links in each.items()}
+        {
+            key: frozenset((target, source) for source, target in links)
+            for key, links in each.items()
+            if key.endswith(FORWARD)
+        }
         for each in found
     ]
 
