@@ -13,8 +13,8 @@ SOURCE = Path(whyword.__file__).parent
 ORDER = (
     "errors",
     "lazy",
-    "progress",
     "journal",
+    "progress",
     "methods",
     "document",
     "view",
