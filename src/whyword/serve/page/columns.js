@@ -14,9 +14,8 @@ export function makeColumn(model, index, several) {
     failure: element("div", { class: "failure", role: "alert", hidden: "" }),
     report: element("div", { class: "report" }),
   };
-  const name = several ? [element("h2", { class: "model-name" }, element("bdi", {}, model))] : [];
-  const root = element("section", { class: "column", "aria-label": model }, ...name, parts.progress, parts.failure, parts.report);
-  if (several) parts.progress.after(parts.next);
+  const top = several ? [element("div", { class: "row" }, element("h2", { class: "model-name" }, element("bdi", {}, model)), parts.progress), parts.next] : [parts.progress];
+  const root = element("section", { class: "column", "aria-label": model }, ...top, parts.failure, parts.report);
   return { model, root, ...parts, index, document: null };
 }
 

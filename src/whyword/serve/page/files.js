@@ -3,12 +3,12 @@
 /*
  * Saved files: the shown documents written as the library writes them, and such files read back.
  *
- * A file is read as text and parsed, never run: of an HTML report only the JSON inside is taken.
+ * A file is read as text: of an HTML report only the JSON inside is taken, and no markup is ever parsed.
  */
 
 const LARGEST = 64 * 1024 * 1024; // bytes: beyond this the window would stand still
 const HEAD_DIGITS = 4; // as the library rounds numbers by head in reports
-const HOLDER = '<script type="application/json" id="documents">[]</script>';
+const OPENING = '<script type="application/json" id="documents">'; // the JSON behind it has no "<"
 
 /** Give the file's documents; an Error says in words for people why there are none. */
 export async function readDocuments(file) {
@@ -42,10 +42,11 @@ export async function writeReport(documents, title) {
   const response = await fetch("/assets/report.html");
   if (!response.ok) throw new Error(`the server answered with status ${response.status}`);
   const page = await response.text();
-  if (!page.includes(HOLDER)) throw new Error("the server's empty report is of another version");
+  const empty = `${OPENING}[]`;
+  if (!page.includes(empty)) throw new Error("the server’s empty report is of another version");
   const json = asciiJson(documents.map(roundHeads));
   return page
-    .replace(HOLDER, () => HOLDER.replace("[]", () => json))
+    .replace(empty, () => OPENING + json)
     .replace(/<title>[^<]*<\/title>/, () => `<title>${escapeMarkup(title)}</title>`);
 }
 
@@ -63,9 +64,10 @@ export function fileName(title, ending) {
 }
 
 function embeddedJson(text) {
-  const holder = new DOMParser().parseFromString(text, "text/html").querySelector("script#documents");
-  if (holder?.type !== "application/json") throw new Error("It is a page, but not a report of whyword.");
-  return holder.textContent;
+  const start = text.indexOf(OPENING);
+  const end = text.indexOf("</script>", start);
+  if (start < 0 || end < 0) throw new Error("It is a page, but not a report of whyword.");
+  return text.slice(start + OPENING.length, end);
 }
 
 /** One document, a list, or one in every line. */
