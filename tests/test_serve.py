@@ -2,12 +2,16 @@
 
 import json
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -400,6 +404,40 @@ def test_a_server_that_is_stopped_stops_its_runs(toy: whyword.Model) -> None:
 
 
 # ---------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def folder(toy: whyword.Model, tmp_path: Path) -> Path:
+    """A model on disk."""
+    toy.network.save_pretrained(tmp_path / "my model [red]")
+    toy.tokenizer.save_pretrained(tmp_path / "my model [red]")  # type: ignore[union-attr]
+    return tmp_path / "my model [red]"
+
+
+@pytest.mark.parametrize("options", [[], ["--host", "0.0.0.0"]], ids=["here", "everywhere"])
+def test_the_command_serves_until_it_is_interrupted(folder: Path, options: list[str]) -> None:
+    command = [sys.executable, "-m", "whyword", "serve", "-m", str(folder), "--port", "0", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        told = process.stderr.readline()
+        found = re.search(r"^my model \[red\]: open (http://127.0.0.1:\d+) \(Ctrl\+C stops\)", told)
+        assert found, told
+        about = httpx.get(f"{found[1]}/api/models", trust_env=False).json()
+        assert about["models"][0]["name"] == "my model [red]"
+        assert about["limits"]["tokens"] == 1024
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert process.returncode == 130
+    assert ("whoever reaches this machine can use the models" in rest) == bool(options)
+    assert rest.endswith("stopped\n")
+
+
+def test_the_command_says_what_it_needs() -> None:
+    code = "import sys; sys.modules['uvicorn'] = None; sys.argv[1:] = ['serve']; from whyword.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "needs FastAPI and uvicorn, which are not installed (uvicorn)" in done.stderr
+    assert "pip install 'whyword[serve]'" in done.stderr
 
 
 def test_the_command_refuses_a_port_that_is_taken() -> None:
