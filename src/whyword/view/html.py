@@ -30,7 +30,7 @@ __all__ = ["list_assets", "render_html", "render_notebook"]
 _HEAD_DIGITS = 4
 """Significant digits of the numbers by head: most of a report's size, and shown with fewer."""
 _STYLE = "report.css"
-_SCRIPTS = ("translation.js", "report.js")
+_SCRIPTS = ("links.js", "translation.js", "report.js")
 _ANY_TITLE = "whyword report"
 _KNOWN = (SCHEMA, CONTINUATION_SCHEMA, COMPARISON_SCHEMA, NEURONS_SCHEMA, TRANSLATION_SCHEMA)
 _NOTEBOOK_HEIGHT = 760
