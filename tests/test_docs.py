@@ -110,6 +110,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword predict",
         "## whyword translate",
         "## whyword align",
+        "## whyword serve",
         "## whyword models",
         "## whyword doctor",
         "## whyword datasets",

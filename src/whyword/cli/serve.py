@@ -39,6 +39,8 @@ def serve(
             f"The page needs FastAPI and uvicorn, which are not installed ({error.name}).",
             "Install them: pip install 'whyword[serve]'.",
         ) from None
+    from rich.markup import escape
+
     from .loading import open_models
 
     opened = open_socket(host, port)  # before models are loaded: a port that is taken is told at once
@@ -47,7 +49,8 @@ def serve(
     address = _spell_address(host, opened.getsockname()[1])
 
     def say_ready() -> None:
-        tell(f"{', '.join(each.name for each in loaded)} on {address} (Ctrl+C stops)")
+        names = ", ".join(each.name for each in loaded)
+        tell(f"{escape(names)}: open [bold]{address}[/] (Ctrl+C stops)")
         if not is_loopback(host):
             tell(
                 f"[bold]Listening on {host}:[/] whoever reaches this machine can use the models, without a "

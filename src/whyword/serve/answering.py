@@ -37,6 +37,8 @@ async def write_document(request: Request, job: Job) -> Response:
                 return respond(event)
     except Cancelled:
         pass
+    except Exception as error:
+        return refuse(*_explain(error))
     return Response(status_code=_GIVEN_UP)
 
 
@@ -47,11 +49,17 @@ async def write_lines(request: Request, job: Job) -> AsyncIterator[bytes]:
             yield _line({"progress": asdict(event)} if isinstance(event, Progress) else {"document": event})
     except Cancelled:
         return
-    except WhywordError as error:
-        yield _line({"error": {"status": 422, "wrong": error.wrong, "remedy": error.remedy}})
-    except Exception:
-        _logger.exception("A run failed.")
-        yield _line({"error": {"status": 500, "wrong": _FAILED[0], "remedy": _FAILED[1]}})
+    except Exception as error:
+        status, wrong, remedy = _explain(error)
+        yield _line({"error": {"status": status, "wrong": wrong, "remedy": remedy}})
+
+
+def _explain(error: Exception) -> tuple[int, str, str]:
+    """Give the status and the two lines of a run's error; what was not foreseen is only logged."""
+    if isinstance(error, WhywordError):
+        return 422, error.wrong, error.remedy
+    _logger.error("A run failed.", exc_info=error)
+    return 500, *_FAILED
 
 
 def add_errors(application: FastAPI) -> None:
@@ -63,9 +71,10 @@ def add_errors(application: FastAPI) -> None:
 
     @application.exception_handler(RequestValidationError)
     async def tell_invalid(_: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"] if part != "body") or "The body"
-        return refuse(422, f"{place}: {first['msg']}.", _SEE)
+        found = max(error.errors(), key=lambda each: len(each["loc"]))  # the deepest says most
+        # Between the names of fields stand those of forms that a value could have had: "list[Turn]".
+        names = [str(part) for part in found["loc"][1:] if str(part).isidentifier() or isinstance(part, int)]
+        return refuse(422, f"{'.'.join(names) or 'The body'}: {found['msg']}.", _SEE)
 
     @application.exception_handler(BusyError)
     async def tell_busy(_: Request, busy: BusyError) -> Response:
