@@ -910,14 +910,15 @@ def test_words_of_a_translation_light_what_they_belong_to(show: Open) -> None:
 
 
 def test_the_answer_is_a_sentence(show: Open) -> None:
-    page = show(KEYS)
-    assert page.locator(".answer").text_content() == "Towards has: The +1.50; towards have: keys −0.38 (logits)."
-    page = show(make_document(["A", " b"], [[0.5, -0.01]], foils=[]))
-    assert page.locator(".answer").text_content() == "Towards has: A +0.50 (logits)."
-    page = show(make_document(["A", " b"], [[0.5, -0.25]], foils=[" is", " was"]))
-    assert page.locator(".answer").text_content() == "Towards has: A +0.50; towards the others: b −0.25 (logits)."
-    page = show(make_document(["A", " b"], [[0.0, 0.0]]))
-    assert page.locator(".answer").text_content() == ""
-    measure = measured("share", "weights")
-    page = show({**KEYS, "method": "attention", "measure": measure, "by_block": [KEYS["scores"]]})
-    assert page.locator(".answer").text_content() == "Highest scores: The +1.50; lowest: keys −0.38 (share)."
+    weights = {"method": "attention", "measure": measured("share", "weights"), "by_block": [KEYS["scores"]]}
+    documents = {
+        "Towards has: The +1.50; towards have: keys −0.38 (logits).": KEYS,
+        "Towards has: A +0.50 (logits).": make_document(["A", " b"], [[0.5, -0.01]], foils=[]),
+        "Towards has: A +0.50; towards the others: b −0.25 (logits).": make_document(
+            ["A", " b"], [[0.5, -0.25]], foils=[" is", " was"]
+        ),
+        "": make_document(["A", " b"], [[0.0, 0.0]]),
+        "Highest scores: The +1.50; lowest: keys −0.38 (share).": {**KEYS, **weights},
+    }
+    page = show(*documents.values())
+    assert page.locator(".answer").all_text_contents() == list(documents)

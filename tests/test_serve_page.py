@@ -219,7 +219,13 @@ def test_typed_words_and_several_foils(show: Show, toy: whyword.Model) -> None:
     asked = whyword.explain(toy, PROMPT, target="has", foil=["have", "was"])
     assert numbers_of(tab) == pytest.approx(asked.scores.tolist(), abs=1e-3)
     assert "foil=have&foil=was" in tab.url
-    # A slightly changed prompt keeps them.
+    # What is typed is not lost when a candidate is chosen.
+    tab.get_by_role("textbox", name="Prompt").fill(f"{PROMPT} has")
+    candidate(tab, 2, "why").click()
+    settle(tab)
+    assert tab.get_by_role("textbox", name="Prompt").input_value() == f"{PROMPT} has"
+    tab.get_by_role("textbox", name="Why").fill("has")
+    # A slightly changed prompt keeps words.
     ask(tab, PROMPT.replace("A report", "The report"))
     assert tab.get_by_role("textbox", name="Why").input_value() == "has"
     # What cannot be explained is said in two lines, and the candidates stay.
@@ -231,7 +237,7 @@ def test_typed_words_and_several_foils(show: Show, toy: whyword.Model) -> None:
     assert tab.locator(".candidates").is_visible()
     tab.get_by_role("textbox", name="Prompt").fill("")
     run(tab, "error")
-    assert "There is nothing to explain." in tab.locator(".failure").inner_text()
+    assert "There is nothing to explain." in tab.get_by_role("alert").first.inner_text()
 
 
 def test_methods_views_and_their_addresses(show: Show, toy: whyword.Model) -> None:
@@ -467,9 +473,13 @@ def test_a_translation_with_links(show: Show, translator: whyword.Model) -> None
     assert "of the source led to" in tab.locator(".sides .readout").text_content()
     assert sides.nth(1).locator("button.raises, button.lowers").count() > 0
 
-    tab.locator("#place").select_option(label="2 bank")
     tab.locator("#foil-word").fill("shore")
+    run(tab, "error")
+    assert "“shore” has no place." in tab.get_by_role("alert").first.text_content()
+    assert sides.first.is_visible()
+    tab.locator("#place").select_option("2")
     run(tab)
+    assert tab.locator("#place option:checked").text_content() == "2 bank"
     assert "place=2" in tab.url
     assert "and not" in tab.locator(".chosen h2.step").text_content()
 

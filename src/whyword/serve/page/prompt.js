@@ -6,11 +6,12 @@
  * A field for words can hold more than its text says (a token id, words with commas): `held`, until someone types in it.
  */
 
-const ROLES = ["system", "user", "assistant"];
-const find = (id) => document.getElementById(id);
+import { find } from "./page.js";
 
-/** Show a question in the form. `names`: what is known of token ids. */
-export function fillForm(state, translates, names) {
+const ROLES = ["system", "user", "assistant"];
+
+/** Show a question in the form. `names`: what is known of token ids; `places`: the words of a translation. */
+export function fillForm(state, translates, { names, places }) {
   find("for-prompt").hidden = translates;
   find("for-source").hidden = !translates;
   setText("prompt", state.prompt);
@@ -20,7 +21,7 @@ export function fillForm(state, translates, names) {
   setText("source", state.source);
   setText("translation", state.translation);
   setText("foil-word", state.foilWord);
-  showPlaces([], state.place);
+  showPlaces(places, state.place);
   find("source-language").value = state.sourceLanguage;
   find("target-language").value = state.targetLanguage;
   find("count").value = String(state.count);
