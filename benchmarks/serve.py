@@ -2,9 +2,9 @@
 
     python benchmarks/serve.py [--rounds 15] [--output serve.json]
 
-The default model and a prompt of 30 tokens, in a real browser (chromium, headless) on this machine. A button is
-pressed and the heat map drawn, or `whyword.explain(...)` is called: both take turns. First paint is that of a
-browser that never saw the page; weight is what it loads before anything is asked.
+The default model and a prompt of 30 tokens, in a real browser (chromium, headless) on this machine. A
+button is pressed and the heat map drawn, or `whyword.explain(...)` is called: both take turns. First paint is
+that of a browser that never saw the page; weight is what it loads before anything is asked.
 """
 
 import shutil
@@ -21,10 +21,11 @@ from measure import check, interleave, parse, publish
 
 PROMPT = (
     "The keys to the cabinet that stood in the old house by the lake, which my grandmother had bought "
-    "from a painter of landscapes many years ago,"
+    "from a painter of landscapes many years ago, and"
 )
 TOKENS = 30
 BARS = {"seen ÷ explain": 1.5, "weight in kB": 300, "first paint in s": 1.0}
+PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 PRESS = """async () => {
   document.getElementById("run").click();
   const frame = () => new Promise(requestAnimationFrame);
@@ -49,7 +50,7 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
             page = browser.new_page()
             loaded: list[Any] = []
-            page.on("response", loaded.append)
+            page.on("response", lambda each: loaded.append(each))
             page.goto(f"http://{LOOPBACK}:{opened.getsockname()[1]}/")
             paint = (
                 page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1000

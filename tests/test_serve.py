@@ -433,7 +433,7 @@ def test_the_command_serves_until_it_is_interrupted(folder: Path, options: list[
 
 
 def test_the_command_says_what_it_needs() -> None:
-    code = "import sys; sys.modules['uvicorn'] = None; from whyword.cli import application; application(['serve'])"
+    code = "import sys; sys.modules['uvicorn'] = None; from whyword import cli; cli.application(['serve'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "needs FastAPI and uvicorn, which are not installed (uvicorn)" in done.stderr
