@@ -484,6 +484,23 @@ def test_a_translation_with_links(show: Show, translator: whyword.Model) -> None
     assert "and not" in tab.locator(".chosen h2.step").text_content()
 
 
+def test_from_a_prompt_to_a_translation_and_back(show: Show, translator: whyword.Model) -> None:
+    tab = show()
+    tab.get_by_role("checkbox", name=translator.name).check()
+    tab.wait_for_selector(".heat.translation")
+    settle(tab)
+    # An example in a language that the model knows, into one that it knows.
+    assert tab.get_by_role("textbox", name="Source").input_value().startswith("我昨天")
+    assert tab.get_by_label("From", exact=True).input_value() == "zh"
+    assert tab.get_by_label("To", exact=True).input_value() == "en"
+    assert tab.get_by_role("checkbox", name="toy").is_checked() is False
+    tab.get_by_role("checkbox", name="toy").check()
+    tab.wait_for_selector(".heat tfoot")
+    settle(tab)
+    assert tab.get_by_role("textbox", name="Prompt").input_value() == "The keys to the cabinet"
+    assert tab.locator("#target").input_value() == "are"
+
+
 def test_two_models_side_by_side(show: Show, toy: whyword.Model, plain_toy: whyword.Model) -> None:
     tab = show(f"#prompt={PROMPT}&target=has&foil=have", viewport={"width": 1600, "height": 900})
     tab.get_by_role("checkbox", name="other 3 blocks").check()
@@ -624,7 +641,7 @@ def test_every_field_has_a_label(show: Show) -> None:
 
 
 def test_nothing_is_wider_than_a_phone(show: Show, translator: whyword.Model) -> None:
-    words = "x" * 300 + " " + PROMPT
+    words = "x" * 100 + " " + PROMPT
     fragments = [
         f"#prompt={words}&view={view}&tokens=3" for view in ("explain", "compare", "neurons", "continue")
     ]

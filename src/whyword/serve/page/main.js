@@ -150,7 +150,8 @@ function chooseModel(box) {
   const checked = [...find("models").querySelectorAll("input")].filter((each) => each.checked && modelOf(each.value).translates === kind);
   const models = checked.length > 0 ? checked.map((each) => each.value) : [box.value];
   const read = form.readForm(page.state);
-  const example = exampleState(modelOf(models[0]));
+  const model = modelOf(models[0]);
+  const example = exampleState(model);
   // Ids are of one model; for several, and for another one, words are meant.
   const word = (each) => (typeof each === "number" ? (page.names.get(each)?.trim() ?? null) : each);
   const foils = read.foils?.map(word).filter((each) => each !== null) ?? null;
@@ -159,6 +160,8 @@ function chooseModel(box) {
     models,
     prompt: kind || read.prompt || read.chat ? read.prompt : example.prompt,
     source: kind && !read.source ? example.source : read.source,
+    sourceLanguage: model.source_languages.includes(read.sourceLanguage) ? read.sourceLanguage : example.sourceLanguage,
+    targetLanguage: model.target_languages.includes(read.targetLanguage) ? read.targetLanguage : example.targetLanguage,
     method: kind && !["alti-logit", "logit"].includes(read.method) ? "alti-logit" : read.method,
     target: word(read.target),
     foils: foils?.length === 0 && read.foils.length > 0 ? null : foils,

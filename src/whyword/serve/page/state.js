@@ -39,8 +39,16 @@ export function emptyState() {
 
 /** A question with an answer worth seeing, for who opens the page for the first time. */
 export function exampleState(model) {
-  const language = SOURCES.find(([code]) => model?.name.toLowerCase().includes(`${code}-`)) ?? SOURCES.at(-1);
-  return { ...emptyState(), ...EXAMPLE, source: language[1] };
+  return { ...emptyState(), ...EXAMPLE, ...(model.translates ? exampleSource(model) : {}) };
+}
+
+/** A source in a language that the model reads: by the codes it lists, or else by its name (opus-mt-zh-en). */
+function exampleSource({ name, source_languages: from, target_languages: to }) {
+  const code = (codes, language) => codes.find((each) => each.startsWith(language)) ?? "";
+  const many = to.length > 0;
+  const reads = (language) => (many ? code(from, language) : name.toLowerCase().includes(`${language}-`));
+  const [language, source] = SOURCES.find(([each]) => reads(each)) ?? SOURCES.at(-1);
+  return { source, sourceLanguage: code(from, language), targetLanguage: code(to, language === "en" ? "de" : "en") };
 }
 
 /** Read a fragment; null where it holds no question. */
