@@ -654,6 +654,7 @@ def test_nothing_is_wider_than_a_phone(show: Show, translator: whyword.Model) ->
         if fragment != fragments[0]:
             settle(tab)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 360, fragment
+        assert tab.locator(".report").bounding_box()["width"] > 320, fragment
         for name in ("Copy link", "Save HTML", "Save JSON", "Run"):
             assert tab.get_by_role("button", name=name).is_visible()
 

@@ -57,6 +57,7 @@ async function explain(column, controller, question) {
   const route = translates() ? "translate" : page.state.view;
   const body = writeBody(page.state, column.model, translates());
   const began = performance.now();
+  if (!recall("predict", predictionBody(body))) column.next.setAttribute("aria-busy", "true"); // those of another prompt
   try {
     const known = question.fresh ? null : recall(route, body);
     const progress = (step) => controller === page.running && columns.showProgress(column, step);
@@ -86,8 +87,8 @@ function fail(column, error, { again }) {
 }
 
 /** Candidates come after the explanation, and are asked for once per prompt. */
-async function predict(column, { model, prompt }, controller, { choose }) {
-  const body = { model, prompt, top: 10 };
+async function predict(column, asked, controller, { choose }) {
+  const body = predictionBody(asked);
   try {
     const found = recall("predict", body) ?? (await askDocument("predict", body, { signal: controller.signal }));
     if (controller !== page.running) return;
@@ -99,9 +100,14 @@ async function predict(column, { model, prompt }, controller, { choose }) {
   }
 }
 
+function predictionBody({ model, prompt }) {
+  return { model, prompt, top: 10 };
+}
+
 function showCandidates(column, choices, choose) {
   const pressed = document.activeElement?.closest?.(".part");
   const again = pressed && column.next.contains(pressed) ? pressed.dataset : null;
+  column.next.removeAttribute("aria-busy");
   drawCandidates(column.next, {
     choices,
     asked: askedOf(column),
