@@ -29,12 +29,13 @@ export function showWaiting(column) {
 export function showProgress({ progress }, { what, done, total }) {
   const name = WORDS[what] ?? what;
   const text = what === "waiting" ? (done > 0 ? `${name}: ${done} before it` : "at work …") : `${name} ${done}${total ? ` of ${total}` : ""}`;
-  const bar = element("progress", { "aria-label": "Progress" });
+  if (!progress.querySelector("progress")) progress.replaceChildren(element("progress", { "aria-label": "Progress" }), element("span"));
+  const [bar, words] = progress.children;
   if (total) {
     bar.max = total;
     bar.value = done;
-  }
-  progress.replaceChildren(bar, text);
+  } else bar.removeAttribute("value");
+  words.textContent = text;
 }
 
 /** Draw a document where the one before it was. */
