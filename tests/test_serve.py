@@ -370,7 +370,8 @@ def test_a_run_ends_when_a_plain_request_is_given_up(client: httpx.Client, addre
 
 def test_a_run_that_waits_is_dropped_with_its_reader(client: httpx.Client, address: str) -> None:
     with client.stream("POST", "/api/compare", json=SLOW, headers=LINES) as running:
-        next(running.iter_lines())
+        lines = running.iter_lines()  # held: a generator that is dropped closes its connection
+        next(lines)
         for _ in range(2 * LIMITS.waiting):  # more than fit: those that left make room
             with client.stream("POST", "/api/compare", json=SLOW, headers=LINES) as waiting:
                 assert waiting.status_code == 200
@@ -379,6 +380,7 @@ def test_a_run_that_waits_is_dropped_with_its_reader(client: httpx.Client, addre
         assert client.get("/api/models").status_code == 200
         other = client.post("/api/predict", json={"prompt": PROMPT, "model": "other"})
         assert other.status_code == 200
+        assert "progress" in json.loads(next(lines))  # it goes on
     assert client.post("/api/predict", json={"prompt": PROMPT}).status_code == 200
 
 
