@@ -47,6 +47,7 @@ ORDER = (
     "loading",
     "doctor",
     "evaluation",
+    "serve",
     "cli",
     "__main__",
 )
