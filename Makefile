@@ -19,7 +19,10 @@ demo: $(INSTALLED)
 	$(BIN)/whyword explain "A report about the Impressionists" --target has --foil have \
 	  --method alti-logit --method logit --output demo.html
 	@echo
-	@echo "demo.html has every block, every head and the ledger: open it in a browser. Then try:"
+	@echo "demo.html has every block, every head and the ledger: open it in a browser."
+	@echo "To ask your own questions on a page, start it and open the address it prints:"
+	@echo '  $(BIN)/whyword serve'
+	@echo "Or in the terminal:"
 	@echo '  $(BIN)/whyword explain "The keys to the cabinet" --target are --foil is --by word'
 	@echo '  $(BIN)/whyword explain "The capital of France is" --continue 8'
 	@echo '  $(BIN)/whyword predict "The capital of France is" --top 5'
@@ -32,11 +35,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(INSTALLED): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS)
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable .
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[serve]"
 	touch $(INSTALLED)
 
 $(INSTALLED_DEV): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS) tests/pipeline.txt
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plots,pandas,evidence,docs,dev]"
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plots,pandas,evidence,serve,docs,dev]"
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement tests/pipeline.txt
 	touch $(INSTALLED) $(INSTALLED_DEV)
 

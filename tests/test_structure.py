@@ -48,6 +48,7 @@ ORDER = (
     "loading",
     "doctor",
     "evaluation",
+    "serve",
     "cli",
     "__main__",
 )
