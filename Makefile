@@ -7,7 +7,8 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 WHEEL_VENV := .venv-wheel
 PROCESSES ?= 2
 TESTS ?= tests
-FAMILY_TESTS := $(addprefix tests/test_,baselines.py doctor.py golden.py identities.py neurons.py proof.py reference.py translation.py translators.py)
+FAMILY_TESTS := $(addprefix tests/test_,baselines.py doctor.py golden.py identities.py neurons.py proof.py reference.py translation.py translators.py) \
+  tests/test_alignment.py::test_measures_are_what_their_formulas_say
 BUILT_FROM := pyproject.toml setup.py src/whyword/kernel.cpp
 
 .PHONY: demo test lint types unit docs wheel test-oldest picture clean

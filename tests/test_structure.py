@@ -13,6 +13,7 @@ SOURCE = Path(whyword.__file__).parent
 ORDER = (
     "errors",
     "lazy",
+    "journal",
     "progress",
     "methods",
     "document",
