@@ -7,7 +7,8 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 WHEEL_VENV := .venv-wheel
 PROCESSES ?= 2
 TESTS ?= tests
-FAMILY_TESTS := $(addprefix tests/test_,baselines.py doctor.py golden.py identities.py neurons.py proof.py reference.py translation.py translators.py)
+FAMILY_TESTS := $(addprefix tests/test_,baselines.py doctor.py golden.py identities.py neurons.py proof.py reference.py translation.py translators.py) \
+  tests/test_alignment.py::test_measures_are_what_their_formulas_say
 BUILT_FROM := pyproject.toml setup.py src/whyword/kernel.cpp
 
 .PHONY: demo test lint types unit docs wheel test-oldest picture clean
@@ -18,7 +19,10 @@ demo: $(INSTALLED)
 	$(BIN)/whyword explain "A report about the Impressionists" --target has --foil have \
 	  --method alti-logit --method logit --output demo.html
 	@echo
-	@echo "demo.html has every block, every head and the ledger: open it in a browser. Then try:"
+	@echo "demo.html has every block, every head and the ledger: open it in a browser."
+	@echo "To ask your own questions on a page, start it and open the address it prints:"
+	@echo '  $(BIN)/whyword serve'
+	@echo "Or in the terminal:"
 	@echo '  $(BIN)/whyword explain "The keys to the cabinet" --target are --foil is --by word'
 	@echo '  $(BIN)/whyword explain "The capital of France is" --continue 8'
 	@echo '  $(BIN)/whyword predict "The capital of France is" --top 5'
@@ -31,11 +35,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(INSTALLED): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS)
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable .
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[serve]"
 	touch $(INSTALLED)
 
 $(INSTALLED_DEV): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS) tests/pipeline.txt
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plots,pandas,evidence,docs,dev]"
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plots,pandas,evidence,serve,docs,dev]"
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement tests/pipeline.txt
 	touch $(INSTALLED) $(INSTALLED_DEV)
 

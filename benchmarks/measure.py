@@ -35,15 +35,15 @@ def parse(description: str, **defaults: Any) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def interleave(runs: Runs, rounds: int) -> dict[str, float]:
+def interleave(runs: Runs, rounds: int, clock: Callable[[], float] = time.perf_counter) -> dict[str, float]:
     """Give median seconds of each run; all take turns, so that what the machine does meanwhile hits all."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for count in range(rounds + 1):
         for name, run in runs.items():
-            start = time.perf_counter()
+            start = clock()
             run()
             if count > 0:  # the first round warms up
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(clock() - start)
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 

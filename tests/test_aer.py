@@ -105,6 +105,7 @@ def test_growing_from_both_directions_by_hand() -> None:
     assert symmetrise(forward, backward, "intersection") == {(0, 0), (1, 1)}
     assert symmetrise(forward, backward, "union") == forward | backward
     # (2, 2) is next to (1, 1), (3, 2) next to that; (5, 5) stands alone, and then (4, 5) has a free source.
+    assert symmetrise(forward, backward, "grow-diag") == {(0, 0), (1, 1), (2, 2), (3, 2)}
     assert symmetrise(forward, backward, "grow-diag-final") == {
         (0, 0),
         (1, 1),
@@ -127,7 +128,7 @@ def test_growing_stays_between_intersection_and_union(
     assert forward & backward <= grown <= forward | backward
     for side in (0, 1):  # no word that either direction linked is left alone
         assert {link[side] for link in grown} == {link[side] for link in forward | backward}
-    assert set(SYMMETRISATIONS) == {"intersection", "union", "grow-diag-final"}
+    assert set(SYMMETRISATIONS) == {"intersection", "union", "grow-diag", "grow-diag-final"}
 
 
 @pytest.mark.parametrize(("name", "published"), [("fastalign", 28.5), ("mgiza", 20.9)])

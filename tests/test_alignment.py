@@ -1,6 +1,7 @@
 """Word alignment: words and tokens, every measure against a plain reference, files, and real weights."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from whyword.alignment.aligner import Settings, align_all, choose_settings, meas
 from whyword.alignment.links import parse_links
 from whyword.alignment.measures import MEASURES, record_prepared
 from whyword.alignment.preparing import Prepared, prepare
+from whyword.alignment.result import align_words
 from whyword.alignment.smoothgrad import smooth_gradients
 from whyword.alignment.words import read_sentence, share_tokens, spell_words
 from whyword.alignment.writing import Reverse, align_files
@@ -209,6 +211,24 @@ def test_words_are_sums_of_tokens_and_links_their_largest(toy: whyword.Model) ->
     torch.testing.assert_close(summed.scores, torch.stack([one.scores for one in blocks]).sum(0))
 
 
+def test_words_that_are_each_others_best() -> None:
+    scores = torch.tensor([[5.0, 1.0, 0.0], [4.0, 3.0, 0.0], [9.0, 9.0, 9.0], [0.0, 1.0, 2.0]])
+    written = torch.tensor([[1.0], [1.0], [0.0], [1.0]]), torch.ones(3, 1)
+    assert align_words(scores, written) == ((0, 0), (0, 1), (2, 3))  # word 2 has no token
+    assert align_words(scores, written, "mutual") == ((0, 0), (2, 3))
+    assert align_words(scores, (torch.ones(4, 1), torch.ones(3, 1)), "mutual") == ((0, 2),)
+
+
+def test_mutual_links_are_some_of_the_best(m2m: whyword.Model) -> None:
+    best, mutual = (whyword.align(m2m, GERMAN, ENGLISH, links=links) for links in ("best", "mutual"))
+    back = best.scores.argmax(0)
+    assert mutual.links == tuple(link for link in best.links if back[link[0]] == link[1])
+    assert mutual.method == "logit, mutual"
+    torch.testing.assert_close(mutual.scores, best.scores)
+    with pytest.raises(whyword.InputError, match=r"links is 'all'\.\nLinks: best, mutual"):
+        whyword.align(m2m, GERMAN, ENGLISH, links="all")
+
+
 def test_gradients_without_noise_are_plain_ones(m2m: whyword.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = prepare(m2m, "Die Bank ist alt .", "The bank .")
     assert prepared is not None
@@ -231,6 +251,22 @@ def test_gradients_without_noise_are_plain_ones(m2m: whyword.Model, monkeypatch:
     assert not torch.allclose(noisy, found)
     torch.testing.assert_close(noisy, smooth_gradients(m2m, prepared, copies=2))
     assert all(parameter.grad is None for parameter in network.parameters())
+
+
+def test_gradients_of_some_words_and_copies_at_a_time(
+    m2m: whyword.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(m2m, GERMAN, ENGLISH)
+    assert prepared is not None
+    whole = smooth_gradients(m2m, prepared, copies=2)
+    monkeypatch.setattr("whyword.alignment.smoothgrad._WORDS", 3)
+    monkeypatch.setattr("whyword.alignment.smoothgrad._AT_ONCE", 1)
+    torch.testing.assert_close(smooth_gradients(m2m, prepared, copies=2), whole)
+    unwritten = replace(prepared, target_shares=prepared.target_shares.clone())
+    unwritten.target_shares[3:7] = 0
+    found = smooth_gradients(m2m, unwritten, copies=2)
+    assert not found[3:7].any()
+    torch.testing.assert_close(found[7:], whole[7:])
 
 
 @pytest.mark.parametrize("family", ["marian", "t5", "pegasus"])

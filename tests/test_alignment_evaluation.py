@@ -39,11 +39,11 @@ def test_every_way_is_what_align_says(m2m: whyword.Model, tmp_path: Path) -> Non
     asked = Asked(WORDS, GOLD, ("attention", "logit"))
     report = evaluate_alignment(m2m, asked, tmp_path / "run")
     blocks = len(m2m.blocks)
-    assert len(report.measured) == 2 * blocks + blocks + 1
+    assert len(report.measured) == 2 * (2 * blocks + blocks + 1)
     for each in report.measured[:: blocks - 1]:
-        way = each.settings
+        way, choice = each.settings, {"forward": "best", "mutual": "mutual"}[each.direction]
         links = [
-            whyword.align(m2m, *pair, method=way.method, block=way.block, step=way.step).links
+            whyword.align(m2m, *pair, method=way.method, block=way.block, step=way.step, links=choice).links
             for pair in WORDS
         ]
         assert each.score == score_links(zip(links, GOLD.sentences, strict=True)), way
@@ -80,6 +80,21 @@ def test_a_run_goes_on_and_is_not_mixed_with_another(m2m: whyword.Model, tmp_pat
         evaluate_alignment(m2m, Asked(WORDS, GOLD, ("attention",)), tmp_path / "run")
 
 
+def test_a_slow_method_is_kept_pair_by_pair(
+    m2m: whyword.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_what: str, done: int, _total: int | None) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("whyword.alignment.evaluation.report_progress", stop)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_alignment(m2m, Asked(WORDS, GOLD, ("smoothgrad",)), tmp_path / "run")
+    (line,) = (tmp_path / "run" / "sentences.jsonl").read_text().splitlines()
+    links = whyword.align(m2m, *WORDS[0], method="smoothgrad").links
+    assert json.loads(line)["smoothgrad/output/all/forward"] == [list(link) for link in links]
+
+
 def test_gold_outside_a_sentence_is_refused_by_line(m2m: whyword.Model, tmp_path: Path) -> None:
     wrong: LinkFile = parse_links("1-1\n\n7-1\n", "gold")
     with pytest.raises(whyword.InputError, match="gold, line 3: the link 7-1 is outside"):
@@ -95,7 +110,7 @@ def test_the_table_the_figure_and_the_sentences(m2m: whyword.Model, tmp_path: Pa
         ("attention", "input"),
     ]
     for line in lines:
-        rows = report.rows()[line.method, line.step, "forward"]
+        rows = report.rows()[line.method, line.step, line.direction]
         assert line.best.aer == min(each.score.aer for each in rows if each.settings.block is not None)
         assert (line.total is not None) == ("logit" in line.method)
     paths = write_report(report, tmp_path)
@@ -111,7 +126,11 @@ def test_the_table_the_figure_and_the_sentences(m2m: whyword.Model, tmp_path: Pa
         rows = list(csv.DictReader(file))
     assert len(rows) == len(report.measured)
     assert float(rows[0]["AER"]) == pytest.approx(100 * report.measured[0].score.aer, abs=0.005)
-    assert (tmp_path / "table.md").read_text().count("\n| ") == len(lines)
+    table = (tmp_path / "table.md").read_text().splitlines()
+    assert table[1] == "| --- | --- |" + " --: |" * 5
+    assert [line for line in table if line.startswith("| ")][2:] == [
+        f"| {' | '.join(line.cells())} |" for line in lines
+    ]
     assert (tmp_path / "table.tex").read_text().count(r"\\") == len(lines) + 1
     (drawn, other) = write_sentences(m2m, asked, tmp_path)
     assert (drawn.name, other.name) == ("sentence-1.png", "sentence-3.png")

@@ -1,6 +1,7 @@
 """The documentation is true: the site builds, its code runs, and it shows what is printed and catalogued."""
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -110,6 +111,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword predict",
         "## whyword translate",
         "## whyword align",
+        "## whyword serve",
         "## whyword models",
         "## whyword doctor",
         "## whyword datasets",
@@ -259,6 +261,23 @@ def test_the_page_of_datasets(capsys: pytest.CaptureFixture[str]) -> None:
             name = dataset.name.removeprefix("builtin-")
             shown.add(f"{name:<6} {prefix} … {example.target} / {example.foil}")
     assert set(samples.splitlines()) <= shown
+
+
+def test_the_page_on_the_server() -> None:
+    pytest.importorskip("fastapi", reason="FastAPI is not installed")
+    testing = pytest.importorskip("starlette.testclient")
+    fetch_folder()
+    names = run_blocks("server.md")
+    (command,) = [block for block in blocks("server.md", "sh") if block.startswith("curl")]
+    question = json.loads(re.search(r"-d '(.*)'", command)[1])  # type: ignore[index]
+    with testing.TestClient(names["application"], base_url="http://127.0.0.1:8000") as client:
+        answer = client.post("/api/explain", json=question).json()
+        routes = client.get("/api/openapi.json").json()["paths"]
+    assert answer["schema"] == "whyword.explanation/1"
+    listed = re.findall(
+        r"^\| `(?:GET|POST) (/api/\S+)`", (DOCS / "server.md").read_text(), flags=re.MULTILINE
+    )
+    assert sorted(listed) == sorted(routes)
 
 
 def test_how_it_is_built_names_every_module() -> None:

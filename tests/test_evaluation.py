@@ -274,7 +274,7 @@ def test_bad_input(model: whyword.Model, run: Path, tmp_path: Path) -> None:
     with pytest.raises(whyword.InputError, match="has no figure for what was measured"):
         compare_with(strange, read_report(run))
     (tmp_path / "examples.jsonl").write_text("{}\n")
-    with pytest.raises(whyword.InputError, match=r"has examples but no settings\.json"):
+    with pytest.raises(whyword.InputError, match=r"has examples.jsonl but no settings\.json"):
         evaluate(model, ["aga"], tmp_path, data="builtin")
 
 

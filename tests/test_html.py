@@ -875,6 +875,50 @@ def test_a_translation_is_drawn_and_walked_through(show: Open) -> None:
     assert [row[0] for row in rows_of(page, "tbody tr")] == ["lib", "rary", "␣<b>old"]
     page.get_by_label("Decoder block").select_option("1")
     assert rows_of(page, "tbody tr")[1][2] == "+1.00"
-    page.get_by_role("button", name="rary").click()
+    page.locator(".heat").get_by_role("button", name="rary").click()
     assert page.locator(".chosen h2.step").text_content() == "Why rary?"
     assert page.locator(".heat [aria-pressed=true]").text_content() == "rary"
+
+
+def test_words_of_a_translation_light_what_they_belong_to(show: Open) -> None:
+    page = show(make_translation())
+    source, written = page.locator(".side").all()
+    said = page.locator(".sides .readout")
+    assert source.get_by_role("button").all_text_contents() == ["图书馆", "旧"]
+    assert written.get_by_role("button").all_text_contents() == ["library", "<b>old"]
+    written.get_by_role("button").nth(1).hover()
+    # “library” is two tokens: what the last step read at both of them adds up.
+    assert said.text_content() == (
+        "<b>old came from 旧 +4.00 of the source; from what was already written library −2.00."
+    )
+    strengths = "all => all.map(one => one.style.getPropertyValue('--strength'))"
+    assert source.get_by_role("button").evaluate_all(strengths) == ["0.000", "1.000"]
+    assert written.get_by_role("button").first.get_attribute("class") == "piece lowers"
+    page.mouse.move(0, 0)
+    assert said.text_content() == "No word is chosen."
+    assert page.locator(".side .raises, .side .lowers").count() == 0
+    source.get_by_role("button").first.focus()
+    assert said.text_content() == "图书馆 of the source led to library +4.00."
+    page.keyboard.press("ArrowRight")
+    assert said.text_content() == "旧 of the source led to <b>old +4.00, library +1.00."
+    page.get_by_label("Decoder block").select_option("0")
+    page.get_by_role("button", name="Tokens").click()
+    written.get_by_role("button", name="rary").focus()
+    assert said.text_content() == (
+        "rary came from 图书馆 +2.00 of the source; from what was already written lib +0.50."
+    )
+
+
+def test_the_answer_is_a_sentence(show: Open) -> None:
+    weights = {"method": "attention", "measure": measured("share", "weights"), "by_block": [KEYS["scores"]]}
+    documents = {
+        "Towards has: The +1.50; towards have: keys −0.38 (logits).": KEYS,
+        "Towards has: A +0.50 (logits).": make_document(["A", " b"], [[0.5, -0.01]], foils=[]),
+        "Towards has: A +0.50; towards the others: b −0.25 (logits).": make_document(
+            ["A", " b"], [[0.5, -0.25]], foils=[" is", " was"]
+        ),
+        "": make_document(["A", " b"], [[0.0, 0.0]]),
+        "Highest scores: The +1.50; lowest: keys −0.38 (share).": {**KEYS, **weights},
+    }
+    page = show(*documents.values())
+    assert page.locator(".answer").all_text_contents() == list(documents)

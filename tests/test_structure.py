@@ -13,6 +13,7 @@ SOURCE = Path(whyword.__file__).parent
 ORDER = (
     "errors",
     "lazy",
+    "journal",
     "progress",
     "methods",
     "document",
@@ -47,6 +48,7 @@ ORDER = (
     "loading",
     "doctor",
     "evaluation",
+    "serve",
     "cli",
     "__main__",
 )

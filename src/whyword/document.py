@@ -13,6 +13,7 @@ __all__ = [
     "CONTINUATION_SCHEMA",
     "NEURONS_SCHEMA",
     "NEURON_NOTES",
+    "PREDICTION_SCHEMA",
     "SCHEMA",
     "SURVEY_NOTES",
     "SURVEY_SCHEMA",
@@ -31,6 +32,7 @@ Document = Mapping[str, Any]
 SCHEMA = "whyword.explanation/1"
 CONTINUATION_SCHEMA = "whyword.continuation/1"
 COMPARISON_SCHEMA = "whyword.comparison/1"
+PREDICTION_SCHEMA = "whyword.prediction/1"
 NEURONS_SCHEMA = "whyword.neurons/1"
 SURVEY_SCHEMA = "whyword.survey/1"
 ANSWERS_SCHEMA = "whyword.answers/1"

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .document import CONTINUATION_SCHEMA, SCHEMA, notes_of
+from .document import CONTINUATION_SCHEMA, PREDICTION_SCHEMA, SCHEMA, notes_of
 from .ledger import Ledger
 from .methods import Measure, measure_of
 from .tokens import Token, Tokens
@@ -23,6 +23,7 @@ __all__ = [
     "Continuation",
     "Explanation",
     "Shown",
+    "describe_prediction",
     "explanation_from",
     "ledger_from",
     "ledger_to_dict",
@@ -191,6 +192,11 @@ class Continuation(Shown, Sequence[Explanation]):
     def sum(self) -> Explanation:
         """Add them up: the whole continuation explained, as the sum of its tokens' logits."""
         return reduce(_add, self.explanations)
+
+
+def describe_prediction(model: str, choices: Sequence[Choice]) -> dict[str, Any]:
+    """Give the JSON document of what a model would go on with."""
+    return {"schema": PREDICTION_SCHEMA, "model": model, "choices": [asdict(choice) for choice in choices]}
 
 
 def explanation_from(document: dict[str, Any]) -> Explanation:

@@ -11,9 +11,10 @@ from torch import Tensor
 from ..errors import InputError
 from ..models.model import Model
 from ..translate import require_translator
+from .links import Link
 from .measures import MEASURES, STEPS, Recorded, record_prepared
 from .preparing import Prepared, SentenceText, prepare
-from .result import Alignment, align_words
+from .result import CHOICES, Alignment, align_words
 from .smoothgrad import smooth_gradients
 from .symmetry import symmetrise
 
@@ -25,6 +26,7 @@ __all__ = [
     "align_pair",
     "choose_settings",
     "cut",
+    "look_ahead",
     "measure_words",
     "prepare_all",
 ]
@@ -51,7 +53,6 @@ BEST_DEPTH = {
 _ROWS = 512
 """Steps, and tokens of sources, of a batch: padding included."""
 _AHEAD = 64
-"""Pairs that are read ahead, to find some of like length."""
 _logger = logging.getLogger("whyword")
 
 
@@ -63,6 +64,8 @@ class Settings:
     step: str
     block: int | None
     """Counted from 1; None: all together, or a method without blocks."""
+    links: str = "best"
+    """One of CHOICES."""
 
 
 def align(
@@ -73,6 +76,7 @@ def align(
     method: str = "logit",
     block: int | None = None,
     step: str = "output",
+    links: str = "best",
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> Alignment:
@@ -82,8 +86,9 @@ def align(
     `block`: a decoder block, counted from 1; None: updates summed over all blocks, and for methods that
     cannot be summed the block that is best by our measurements, which is logged. `step`: where attention,
     vector-norms and distance are read, at the step that produces a word (output) or that consumes it (input).
+    `links`: "best" links every word of the translation, "mutual" those words that are each other's best.
     """
-    settings = choose_settings(require_translator(model), method, block, step)
+    settings = choose_settings(require_translator(model), method, block, step, links)
     return align_pair([model], (source, translation), settings, (source_language, target_language))
 
 
@@ -105,10 +110,10 @@ def align_pair(
         )
     turned = [(source, target) for target, source in backward.links]
     links = symmetrise(forward.links, turned, way)
-    return replace(forward, method=f"{settings.method}, {way}", links=tuple(sorted(links)))
+    return replace(forward, method=f"{forward.method}, {way}", links=tuple(sorted(links)))
 
 
-def choose_settings(model: Model, method: str, block: int | None, step: str) -> Settings:
+def choose_settings(model: Model, method: str, block: int | None, step: str, links: str = "best") -> Settings:
     """Refuse what does not go together, and choose a block where one is needed."""
     if method not in ALIGNMENT_METHODS:
         raise InputError(
@@ -116,6 +121,8 @@ def choose_settings(model: Model, method: str, block: int | None, step: str) -> 
         )
     if step not in STEPS:
         raise InputError(f"step is {step!r}.", f"Steps: {', '.join(STEPS)}.")
+    if links not in CHOICES:
+        raise InputError(f"links is {links!r}.", f"Links: {', '.join(CHOICES)}.")
     blocks = len(model.blocks)
     measure = MEASURES.get(method)
     if step == "input" and (measure is None or "input" not in measure.steps):
@@ -133,7 +140,7 @@ def choose_settings(model: Model, method: str, block: int | None, step: str) -> 
             f"{method} of several blocks cannot be summed: taking decoder block {block} of {blocks}, where "
             f"it aligns best at the {step} step by our measurements."
         )
-    return Settings(method, step, block)
+    return Settings(method, step, block, links)
 
 
 def align_all(
@@ -149,8 +156,9 @@ def align_all(
 
     `numbered`: a pair that is refused is named by its line, which is counted from `first`.
     """
-    for start in range(0, len(pairs), _AHEAD):
-        window = pairs[start : start + _AHEAD]
+    ahead = look_ahead([settings.method])
+    for start in range(0, len(pairs), ahead):
+        window = pairs[start : start + ahead]
         prepared = prepare_all(model, window, languages, first + start if numbered else None)
         found: dict[int, Alignment] = {}
         for batch in cut(prepared):
@@ -160,6 +168,14 @@ def align_all(
                 found[index] = _finish(model, prepared[index], scores, settings)
         for index in range(len(window)):
             yield found.get(index) or _finish(model, None, torch.zeros(0, 0), settings)
+
+
+def look_ahead(methods: Sequence[str]) -> int:
+    """Say how many pairs are read ahead, to find some of like length.
+
+    smoothgrad takes up to minutes for a pair and gains nothing from others: each is given as it is done.
+    """
+    return 1 if "smoothgrad" in methods else _AHEAD
 
 
 def prepare_all(
@@ -235,10 +251,12 @@ def _finish(
     model: Model, prepared: Prepared | None, scores: Float[Tensor, "target source"], settings: Settings
 ) -> Alignment:
     source, target = ((), ()) if prepared is None else (prepared.source_words, prepared.target_words)
-    links = () if prepared is None else align_words(scores, (prepared.target_shares, prepared.source_shares))
+    links: tuple[Link, ...] = ()
+    if prepared is not None:
+        links = align_words(scores, (prepared.target_shares, prepared.source_shares), settings.links)
     return Alignment(
         model=model.name,
-        method=settings.method,
+        method=settings.method if settings.links == "best" else f"{settings.method}, {settings.links}",
         step=settings.step,
         block=settings.block,
         source=source,

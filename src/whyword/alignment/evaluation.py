@@ -8,29 +8,28 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import Float
-from torch import Tensor
-
 from ..errors import InputError
+from ..journal import append_lines, open_run, read_lines
 from ..models.model import Model
 from ..progress import report as report_progress
 from ..translate import require_translator
 from .aer import Score, score_links
-from .aligner import ALIGNMENT_METHODS, Settings, cut, measure_words, prepare_all
+from .aligner import ALIGNMENT_METHODS, Settings, cut, look_ahead, measure_words, prepare_all
 from .links import Link, LinkFile, Links, require_inside
 from .measures import MEASURES
-from .preparing import Prepared
 from .result import align_words
 from .symmetry import SYMMETRISATIONS, symmetrise
 
 __all__ = ["AlignmentReport", "Asked", "Measured", "evaluate_alignment", "read_methods"]
 
+_SCHEMA = "whyword.alignment-run/2"
 _PAPER = ("attention", "vector-norms", "distance", "smoothgrad", "logit")
-_AHEAD = 64
 FORWARD = "forward"
+MUTUAL = "mutual"
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ class Measured:
 
     settings: Settings
     direction: str
-    """forward; with a second model backward, or how both were made one."""
+    """forward; mutual, of its links those of words that are each other's best; with a second model backward,
+    or how both were made one."""
     score: Score
 
 
@@ -103,20 +103,17 @@ def evaluate_alignment(
         require_translator(network)
     require_inside(asked.gold, [(len(own), len(other)) for own, other in asked.words], asked.name)
     wanted = _list_ways(model, asked.methods)
-    journal = _open(out, _describe(model, asked, reverse))
-    done = _read(journal)
-    with journal.open("a", encoding="utf-8") as file:
-        for start in range(len(done), len(asked.words), _AHEAD):
-            window = asked.words[start : start + _AHEAD]
-            found = _align_window(model, window, wanted, asked.languages, start)
-            if reverse is not None:
-                found = _join(found, _align_reverse(reverse, window, wanted, asked.languages, start))
-            for each in found:
-                line = {key: [list(link) for link in sorted(links)] for key, links in each.items()}
-                file.write(json.dumps(line) + "\n")
-                done.append(each)
-            file.flush()
-            report_progress("pairs", len(done), len(asked.words))
+    journal = out / "sentences.jsonl"
+    open_run(journal, _SCHEMA, _describe(model, asked, reverse))
+    done, ahead = list(read_lines(journal, _read_line)), look_ahead(asked.methods)
+    for start in range(len(done), len(asked.words), ahead):
+        window = asked.words[start : start + ahead]
+        found = _align_window(model, window, wanted, asked.languages, start)
+        if reverse is not None:
+            found = _join(found, _align_reverse(reverse, window, wanted, asked.languages, start))
+        append_lines(journal, map(_write_line, found))
+        done += found
+        report_progress("pairs", len(done), len(asked.words))
     return _add_up(model, asked, done)
 
 
@@ -155,18 +152,17 @@ def _align_window(
 ) -> list[_Found]:
     """Align some pairs in all ways."""
     prepared = prepare_all(model, pairs, languages, first)
-    found: list[_Found] = [{_key(way, FORWARD): frozenset() for way in wanted} for _ in pairs]
+    kinds = {FORWARD: "best", MUTUAL: "mutual"}
+    found: list[_Found] = [{_key(way, kind): frozenset() for kind in kinds for way in wanted} for _ in pairs]
     for batch in cut(prepared):
         own = [each for each in (prepared[index] for index in batch) if each is not None]
         measured = measure_words(model, own, wanted)
         for place, (index, pair) in enumerate(zip(batch, own, strict=True)):
-            for way in wanted:
-                found[index][_key(way, FORWARD)] = _link(pair, measured[way][place])
+            shares = pair.target_shares, pair.source_shares
+            for (kind, choice), way in product(kinds.items(), wanted):
+                links = align_words(measured[way][place], shares, choice)
+                found[index][_key(way, kind)] = frozenset(links)
     return found
-
-
-def _link(pair: Prepared, scores: Float[Tensor, "target source"]) -> frozenset[Link]:
-    return frozenset(align_words(scores, (pair.target_shares, pair.source_shares)))
 
 
 def _align_reverse(
@@ -184,7 +180,11 @@ def _align_reverse(
     turned = [(target, source) for source, target in pairs]
     found = _align_window(model, turned, ways, languages[::-1], first)
     return [
-        {key: frozenset((target, source) for source, target in links) for key, links in each.items()}
+        {
+            key: frozenset((target, source) for source, target in links)
+            for key, links in each.items()
+            if key.endswith(FORWARD)
+        }
         for each in found
     ]
 
@@ -206,7 +206,6 @@ def _describe(model: Model, asked: Asked, reverse: Model | None) -> dict[str, An
     gold = [[sorted(links.sure), sorted(links.possible)] for links in asked.gold.sentences]
     written = json.dumps([asked.words, gold])
     return {
-        "schema": "whyword.alignment-run/1",
         "model": model.name,
         "dtype": str(model.dtype),
         "reverse": None if reverse is None else reverse.name,
@@ -217,32 +216,12 @@ def _describe(model: Model, asked: Asked, reverse: Model | None) -> dict[str, An
     }
 
 
-def _open(out: Path, settings: Mapping[str, Any]) -> Path:
-    """Make the folder of a run, or find that it is the same one."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        known = out / "settings.json"
-        if known.exists() and json.loads(known.read_text(encoding="utf-8")) != settings:
-            raise InputError(
-                f"{out} holds a run with other settings or sentences.", "Give another folder, or remove it."
-            )
-        known.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise InputError(f"{out} cannot be used: {error}.", "Give a folder that you may write to.") from None
-    return out / "sentences.jsonl"
+def _write_line(found: _Found) -> str:
+    return json.dumps({key: sorted(links) for key, links in found.items()})
 
 
-def _read(journal: Path) -> list[_Found]:
-    """Read what is done; a line that was cut off is dropped."""
-    if not journal.exists():
-        return []
-    whole = journal.read_text(encoding="utf-8")
-    whole = whole[: whole.rfind("\n") + 1]
-    journal.write_text(whole, encoding="utf-8")
-    return [
-        {key: frozenset((own, other) for own, other in links) for key, links in json.loads(line).items()}
-        for line in whole.splitlines()
-    ]
+def _read_line(line: Mapping[str, Any]) -> _Found:
+    return {key: frozenset((own, other) for own, other in links) for key, links in line.items()}
 
 
 def _add_up(model: Model, asked: Asked, done: Sequence[_Found]) -> AlignmentReport:

@@ -1,7 +1,5 @@
 """What is written of an evaluation: the table of best blocks, all blocks, the figure and sentences."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +8,13 @@ from ..models.model import Model
 from ..view.alignment_plots import plot_alignments, plot_blocks
 from ..view.files import write_file
 from ..view.plots import has_plots
+from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
 from .aer import Score
 from .aligner import align_all, choose_settings
 from .evaluation import AlignmentReport, Asked
 from .links import Links
 
-__all__ = ["Line", "lay_out_best", "write_report", "write_sentences"]
+__all__ = ["Line", "lay_out", "lay_out_best", "write_report", "write_sentences"]
 
 HEADINGS = ("method", "step", "block", "AER", "precision", "recall", "all blocks")
 _MOST_WORDS = 24
@@ -53,15 +52,21 @@ def lay_out_best(report: AlignmentReport) -> list[Line]:
     return lines
 
 
+def lay_out(report: AlignmentReport) -> Sheet:
+    """Lay out the paper's table."""
+    title = f"{report.model}, {report.sentences} sentence pairs; lower AER is better; percent"
+    return Sheet(title, HEADINGS, tuple(line.cells() for line in lay_out_best(report)), names=2)
+
+
 def write_report(report: AlignmentReport, out: Path) -> list[Path]:
     """Write the table (md, csv, tex), all blocks (csv) and, where matplotlib is there, the figure."""
-    cells = [line.cells() for line in lay_out_best(report)]
-    signature = f"{report.model}, {report.sentences} sentence pairs; lower AER is better; percent"
+    sheet = lay_out(report)
+    blocks = [("method", "step", "direction", "block", *HEADINGS[3:6]), *_list_blocks(report)]
     files: dict[str, str | bytes] = {
-        "table.md": _markdown(cells, signature),
-        "table.csv": _csv([HEADINGS, *cells]),
-        "table.tex": _latex(cells, signature),
-        "blocks.csv": _csv([("method", "step", "direction", "block", *HEADINGS[3:6]), *_list_blocks(report)]),
+        "table.md": f"{write_markdown(sheet)}\n{sheet.title}\n",
+        "table.csv": write_csv([sheet.headings, *sheet.rows]),
+        "table.tex": write_latex(sheet),
+        "blocks.csv": write_csv(blocks),
     }
     if has_plots():
         rates, sums = _curves(report)
@@ -126,36 +131,3 @@ def _list_blocks(report: AlignmentReport) -> list[tuple[str, ...]]:
         )
         for each in report.measured
     ]
-
-
-def _markdown(rows: Sequence[Sequence[str]], signature: str) -> str:
-    lines = [
-        f"| {' | '.join(HEADINGS)} |",
-        "|---|---|" + "--:|" * 5,
-        *(f"| {' | '.join(row)} |" for row in rows),
-    ]
-    return "\n".join([*lines, "", signature, ""])
-
-
-def _latex(rows: Sequence[Sequence[str]], signature: str) -> str:
-    body = [" & ".join(row).replace("–", "--") + r" \\" for row in rows]
-    head = " & ".join(HEADINGS) + r" \\"
-    return "\n".join(
-        [
-            f"% {signature}",
-            r"\begin{tabular}{llrrrrr}",
-            r"\hline",
-            head,
-            r"\hline",
-            *body,
-            r"\hline",
-            r"\end{tabular}",
-            "",
-        ]
-    )
-
-
-def _csv(rows: Sequence[Sequence[str]]) -> str:
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(rows)
-    return file.getvalue()

@@ -11,7 +11,10 @@ from torch import Tensor
 from ..document import ALIGNMENT_SCHEMA
 from .links import Link, Links, write_links
 
-__all__ = ["Alignment", "align_words", "read_alignment"]
+__all__ = ["CHOICES", "Alignment", "align_words", "read_alignment"]
+
+CHOICES = ("best", "mutual")
+"""Which links are made: of every word of a translation, or of words that are each other's best."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,16 +88,22 @@ class Alignment:
 def align_words(
     scores: Float[Tensor, "target source"],
     written: tuple[Float[Tensor, "target step"], Float[Tensor, "source token"]],
+    choice: str = "best",
 ) -> tuple[Link, ...]:
     """Link every word of a translation to the word of the source with the largest score.
 
-    `written`: the words' shares of tokens; a word that no token stands for has no link.
+    `written`: the words' shares of tokens; a word that no token stands for has no link. `choice`: "mutual"
+    keeps the links of words that are each other's best, so that words may have none.
     """
     targets, sources = (shares.sum(1) > 0 for shares in written)
     if not sources.any():
         return ()
     best = scores.masked_fill(~sources, -torch.inf).argmax(1).tolist()
-    return tuple(sorted((own, place) for place, own in enumerate(best) if targets[place]))
+    links = sorted((own, place) for place, own in enumerate(best) if targets[place])
+    if choice == "mutual":
+        back = scores.masked_fill(~targets[:, None], -torch.inf).argmax(0).tolist()
+        links = [(own, place) for own, place in links if back[own] == place]
+    return tuple(links)
 
 
 def read_alignment(document: dict[str, Any]) -> Alignment:

@@ -4,7 +4,7 @@
 
 of a word w of the translation, teacher-forced, and a token i of the source. The noise has 0.15 times the
 range of the sentence's embeddings as its standard deviation; the same draw every time. One backward pass per
-word.
+word and copy: nearly all of its time are products of matrices, so that it cannot be had for much less.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from ..models.model import Model
 from ..proof import require_close, tolerance_of
-from ..trace.readout import Inputs
+from ..trace import Inputs, Places, read_out
+from ..trace.hooks import capture_calls
 from ..trace.running import make_inputs, run, run_inputs
 from .preparing import Prepared
 
@@ -23,8 +24,10 @@ __all__ = ["COPIES", "NOISE", "smooth_gradients"]
 
 COPIES = 30
 NOISE = 0.15
-_AT_ONCE = 2048
+_AT_ONCE = 1024
 """Tokens, of source and translation, that are run at once."""
+_WORDS = 12
+"""Words that one run serves: fewer read less of what comes after them, but need more runs."""
 
 
 def smooth_gradients(
@@ -37,30 +40,42 @@ def smooth_gradients(
         spread = NOISE * float(embedded.max() - embedded.min())
         noise = torch.randn(copies, *embedded.shape[1:], generator=generator) * spread
         size = max(1, _AT_ONCE // (embedded.shape[1] + len(prepared.read)))
-        parts = [
-            _differentiate(model, prepared, (embedded + own.to(embedded)).detach())
-            for own in torch.split(noise, size)
-        ]
-    return torch.stack(parts).sum(0) / copies
+        total = torch.zeros(len(prepared.target_words), embedded.shape[1], dtype=model.compute_dtype)
+        for own in torch.split(noise, size):
+            noisy = (embedded + own.to(embedded)).detach().requires_grad_()
+            for words in torch.split(torch.arange(len(total)), _WORDS):
+                total[words] += _differentiate(model, prepared, noisy, words.tolist())
+    return total / copies
 
 
 def _differentiate(
-    model: Model, prepared: Prepared, embedded: Float[Tensor, "copy source model"]
-) -> Float[Tensor, "target_word source"]:
-    """Sum the absolute products over some copies."""
-    embedded.requires_grad_()
-    first = prepared.pair.first
-    prompts = torch.tensor([list(prepared.read[:-1])] * len(embedded), device=model.device)
-    logits = run_inputs(model, Inputs(embedded=embedded, decoder_ids=prompts))[:, first - 1 :]
-    wanted = torch.tensor(prepared.read[first:], device=model.device)
-    probabilities = logits.to(model.compute_dtype).log_softmax(-1)
-    steps = probabilities[:, torch.arange(len(wanted)), wanted]
-    words = steps @ prepared.target_shares.T.to(steps)
+    model: Model, prepared: Prepared, embedded: Float[Tensor, "copy source model"], words: Sequence[int]
+) -> Float[Tensor, "word source"]:
+    """Sum the absolute products over some copies, of words that follow each other.
+
+    What comes after a word does not change it, so that the decoder reads up to the last of them only. The
+    slopes behind the unembedding, which is wide, are found once: every step has a row of its own there.
+    """
+    shares = prepared.target_shares[words[0] : words[-1] + 1].to(embedded)
+    asked = shares.any(0).nonzero().flatten().tolist()
+    if not asked:
+        return torch.zeros(len(words), embedded.shape[1], dtype=model.compute_dtype)
+    first, last = (prepared.pair.first - 1 + step for step in (asked[0], asked[-1]))
+    inputs = Inputs(
+        embedded=embedded,
+        decoder_ids=torch.tensor([prepared.read[: last + 1]], device=model.device).expand(len(embedded), -1),
+    )
+    with capture_calls(model.unembedding) as calls:
+        readout = read_out(model, Places((range(first, last + 1),) * len(embedded)), inputs)
+    (((stream, *_), _),) = calls
+    wanted = torch.tensor(prepared.read[first + 1 : last + 2], device=model.device).repeat(len(embedded))
+    steps = readout.logits.log_softmax(-1).gather(1, wanted[:, None])
+    (slopes,) = torch.autograd.grad(steps.sum(), stream)
     rows = []
-    for place in range(words.shape[1]):
-        (gradient,) = torch.autograd.grad(
-            words[:, place].sum(), embedded, retain_graph=place + 1 < words.shape[1]
-        )
+    for place, share in enumerate(shares[:, asked[0] : asked[-1] + 1]):
+        own = torch.zeros_like(slopes)
+        own[:, first:] = slopes[:, first:] * share[:, None]
+        (gradient,) = torch.autograd.grad(stream, embedded, own, retain_graph=place + 1 < len(words))
         rows.append((gradient * embedded.detach()).sum(-1).abs().sum(0).to(model.compute_dtype).cpu())
     return torch.stack(rows)
 

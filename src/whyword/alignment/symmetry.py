@@ -1,8 +1,8 @@
 """Alignments of both directions made into one [Koehn, Och and Marcu 2003].
 
-intersection: what both say; union: what either says; grow-diag-final: from the intersection, links of the
-union next to one that is there (diagonally too) whose word on one side has none yet, again and again; then
-what is left of either direction whose word on one side has none.
+intersection: what both say; union: what either says; grow-diag: from the intersection, links of the union
+next to one that is there (diagonally too) whose word on one side has none yet, again and again;
+grow-diag-final: then also what is left of either direction whose word on one side has none.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -22,7 +22,7 @@ def symmetrise(forward: Collection[Link], backward: Collection[Link], way: str) 
     return SYMMETRISATIONS[way](frozenset(forward), frozenset(backward))
 
 
-def _grow_diag_final(forward: frozenset[Link], backward: frozenset[Link]) -> frozenset[Link]:
+def _grow_diag(forward: frozenset[Link], backward: frozenset[Link]) -> frozenset[Link]:
     links, union = set(forward & backward), forward | backward
     grown = True
     while grown:
@@ -33,6 +33,11 @@ def _grow_diag_final(forward: frozenset[Link], backward: frozenset[Link]) -> fro
                 if near in union and near not in links and _is_free(near, links):
                     links.add(near)
                     grown = True
+    return frozenset(links)
+
+
+def _grow_diag_final(forward: frozenset[Link], backward: frozenset[Link]) -> frozenset[Link]:
+    links = set(_grow_diag(forward, backward))
     for direction in (forward, backward):
         for link in sorted(direction):
             if link not in links and _is_free(link, links):
@@ -48,5 +53,6 @@ def _is_free(link: Link, links: Collection[Link]) -> bool:
 SYMMETRISATIONS: Mapping[str, Callable[[frozenset[Link], frozenset[Link]], frozenset[Link]]] = {
     "intersection": lambda forward, backward: forward & backward,
     "union": lambda forward, backward: forward | backward,
+    "grow-diag": _grow_diag,
     "grow-diag-final": _grow_diag_final,
 }

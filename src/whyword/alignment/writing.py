@@ -7,15 +7,16 @@ gets its name. So a file is whole or not there, and results of different setting
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..errors import InputError
+from ..journal import append_lines, repair
 from ..models.model import Model
 from ..progress import report
 from ..translate import require_translator
+from ..view.files import write_file
 from .aligner import Settings, align_all
 from .links import FORMATS, Link, Links, write_links
 from .symmetry import symmetrise
@@ -47,7 +48,7 @@ def align_files(
     languages: tuple[str | None, str | None] = (None, None),
     reverse: Reverse | None = None,
 ) -> int:
-    """Align parallel sentences and write a line of links for each; give how many were done now."""
+    """Align parallel sentences and write a line of links for each; give how many there are."""
     if form not in FORMATS[:2]:
         raise InputError(
             f"The format is {form!r}.", f"Links are written line by line as {' or '.join(FORMATS[:2])}."
@@ -55,21 +56,16 @@ def align_files(
     require_translator(model)
     header = _describe(model, words, settings, form, languages, reverse)
     part = output.with_name(f"{output.name}.part")
-    done = _resume(part, header)
-    if done:
-        _logger.info(f"{part}: {done} of {len(words)} lines are there, going on.")
     try:
-        with part.open("a", encoding="utf-8") as file:
-            if not done and not file.tell():
-                file.write(header)
-            for links in _link_all(model, words[done:], settings, languages, reverse, done):
-                file.write(write_links([Links(frozenset(links))], form))
-                file.flush()
-                done += 1
-                report("pairs", done, len(words))
-        lines = part.read_text(encoding="utf-8").partition("\n")[2]
-        part.write_text(lines, encoding="utf-8")
-        os.replace(part, output)
+        done = _resume(part, header)
+        if done:
+            _logger.info(f"{part}: {done} of {len(words)} lines are there, going on.")
+        for links in _link_all(model, words[done:], settings, languages, reverse, done):
+            append_lines(part, [write_links([Links(frozenset(links))], form).rstrip("\n")])
+            done += 1
+            report("pairs", done, len(words))
+        write_file(output, part.read_text(encoding="utf-8").partition("\n")[2])
+        part.unlink()
     except OSError as error:
         raise InputError(
             f"{output} cannot be written: {error.strerror}.", "Write where you may, and where there is room."
@@ -116,18 +112,17 @@ def _describe(
         if reverse is None
         else [reverse.model.name, asdict(reverse.settings), reverse.way, reverse.languages],
     }
-    return json.dumps(said) + "\n"
+    return json.dumps(said)
 
 
 def _resume(part: Path, header: str) -> int:
-    """Count the lines that are there; drop a line that was cut off, and those of other settings."""
-    if not part.exists():
-        return 0
-    whole = part.read_text(encoding="utf-8")
-    whole = whole[: whole.rfind("\n") + 1]
-    if not whole.startswith(header):
+    """Count the lines that are there after the first, which says what was asked for; else begin anew."""
+    repair(part)
+    lines = part.read_text(encoding="utf-8").split("\n") if part.exists() else [""]
+    if lines[0] == header:
+        return len(lines) - 2
+    if lines != [""]:
         _logger.warning(f"{part} was begun with other settings or other sentences: starting anew.")
         part.unlink()
-        return 0
-    part.write_text(whole, encoding="utf-8")
-    return whole.count("\n") - 1
+    append_lines(part, [header])
+    return 0

@@ -42,7 +42,15 @@ class Way(str, Enum):
 
     intersection = "intersection"
     union = "union"
+    grow_diag = "grow-diag"
     grow_diag_final = "grow-diag-final"
+
+
+class Choice(str, Enum):
+    """The names of alignment.result.CHOICES."""
+
+    best = "best"
+    mutual = "mutual"
 
 
 class LinkFormat(str, Enum):
@@ -86,6 +94,12 @@ def align(
     step: Annotated[
         Step, typer.Option("--step", help="Read attention where a word is produced, or where it is consumed.")
     ] = Step.output,
+    links: Annotated[
+        Choice,
+        typer.Option(
+            "--links", help="Of every word of the translation, or of words that are each other's best."
+        ),
+    ] = Choice.best,
     form: Annotated[LinkFormat, typer.Option("--format", help="Of the links of files.")] = LinkFormat.pharaoh,
     reverse_model: Annotated[
         str | None,
@@ -140,7 +154,7 @@ def align(
         open_models([model, *([reverse_model] if reverse_model else [])], dtype=dtype, allow=allow or [])
     )
     with show_progress(f"Aligning with {loaded[0].name} …"):
-        settings = _settings(loaded[0], method, block, step)
+        settings = _settings(loaded[0], method, block, step, links)
         if files:
             assert output is not None
             from ..alignment.writing import Reverse, align_files
@@ -149,7 +163,7 @@ def align(
             if len(loaded) == 2:
                 turned = languages[::-1]
                 other = Reverse(
-                    loaded[1], _settings(loaded[1], method, block, step), symmetrise.value, turned
+                    loaded[1], _settings(loaded[1], method, block, step, links), symmetrise.value, turned
                 )
             done = align_files(
                 loaded[0], words, output, settings, form=form.value, languages=languages, reverse=other
@@ -161,11 +175,13 @@ def align(
         )
 
 
-def _settings(model: "Model", method: AlignmentMethod, block: int | None, step: Step) -> "Settings":
+def _settings(
+    model: "Model", method: AlignmentMethod, block: int | None, step: Step, links: Choice
+) -> "Settings":
     from ..alignment.aligner import choose_settings
     from ..translate import require_translator
 
-    return choose_settings(require_translator(model), method.value, block, step.value)
+    return choose_settings(require_translator(model), method.value, block, step.value, links.value)
 
 
 def _align_texts(

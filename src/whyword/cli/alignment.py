@@ -1,14 +1,17 @@
 """whyword evaluate alignment: every method in every decoder block against human alignments."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import InputError
 from .loading import open_models
 from .reporting import print_json, show_progress, tell
+
+if TYPE_CHECKING:
+    from ..alignment.evaluation import AlignmentReport
 
 __all__ = [
     "AlignmentFiles",
@@ -118,26 +121,20 @@ def evaluate_files(
             ]
         )
     else:
-        _print((out / "table.csv").read_text(encoding="utf-8"), f"{report.model}, {report.sentences} pairs")
+        _print(report)
     tell(f"{out}: {', '.join(path.name for path in paths)}")
 
 
-def _print(table: str, signature: str) -> None:
-    from csv import reader
-
+def _print(report: "AlignmentReport") -> None:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    headings, *rows = reader(table.splitlines())
-    shown = Table(box=None, pad_edge=False, title="Alignment error rate, %", title_justify="left")
-    for place, heading in enumerate(headings):
-        shown.add_column(Text(heading), justify="left" if place < 2 else "right")
-    for row in rows:
-        shown.add_row(*map(Text, row))
+    from ..alignment.report import lay_out
+    from ..view.sheet import print_sheet
+
     console = Console(highlight=False)
-    console.print(shown)
-    console.print(Text(signature, style="dim"))
+    print_sheet(replace(lay_out(report), title="Alignment error rate, %"), console)
+    console.print(Text(f"{report.model}, {report.sentences} pairs", style="dim"))
 
 
 def _read_numbers(sentences: str | None, most: int) -> list[int]:

@@ -19,6 +19,7 @@ from .models import models
 from .neurons import neurons
 from .predict import predict
 from .runs import figures, table
+from .serve import serve
 from .translate import translate
 
 __all__ = ["application", "main"]
@@ -37,6 +38,7 @@ for command in (
     predict,
     translate,
     align,
+    serve,
     models,
     doctor,
     datasets,

@@ -1,8 +1,9 @@
 """whyword evaluate: do explanations point at the words that grammar says matter?"""
 
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -159,23 +160,14 @@ def evaluate(
 def print_reports(reports: "list[Report]") -> None:
     """Print the table of MRR, and the signature of each run."""
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     from ..evaluation.writing import lay_out, say_signature
+    from ..view.sheet import print_sheet
 
-    grid = lay_out(reports, write=lambda cell: f"{cell.mean:.3f}")
-    table = Table(box=None, pad_edge=False, collapse_padding=True, title="MRR", title_justify="left")
-    for place, heading in enumerate(grid.headings):
-        justify: Literal["left", "right"] = "left" if place == 0 else "right"
-        table.add_column(Text(_fold(heading)), justify=justify, no_wrap=place == 0)
-    for row in grid.rows:
-        table.add_row(*map(Text, row))
-    table.add_section()
-    for row in grid.means:
-        table.add_row(*(Text(cell, style="bold") for cell in row))
+    sheet = lay_out(reports, write=lambda cell: f"{cell.mean:.3f}")
     console = Console(highlight=False)
-    console.print(table)
+    print_sheet(replace(sheet, headings=tuple(map(_fold, sheet.headings))), console)
     for report in reports:
         console.print(Text(say_signature(report.settings), style="dim"), soft_wrap=True)
 

@@ -1,6 +1,5 @@
 """whyword predict: what the model would go on with."""
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +23,7 @@ def predict(
     debug: Debug = False,
 ) -> None:
     """List the tokens that the model would go on with: logits and probabilities."""
+    from ..explanation import describe_prediction
     from ..pipeline import predict
 
     source = read_source(prompt, bos=bos, chat=chat, ids=ids)
@@ -31,11 +31,7 @@ def predict(
     for loaded in open_models(model, dtype=dtype):
         with show_progress(f"Running {loaded.name} …"):
             choices = predict(loaded, source.prompt(loaded), top=top)
-        document = {
-            "schema": "whyword.prediction/1",
-            "model": loaded.name,
-            "choices": [asdict(choice) for choice in choices],
-        }
+        document = describe_prediction(loaded.name, choices)
         documents.append(document)
         if not json:
             _print(document)

@@ -1,23 +1,18 @@
-"""A run on disk: what was asked for, and one line for every example as it is done.
-
-A run may be stopped at any time, kill −9 included. Lines are appended whole; of a process that dies while it
-writes at most the last line is cut, and that one is dropped and done again. What was asked for is written
-once and compared when a run goes on: results of different settings are never mixed.
-"""
+"""What is kept of every example of a run: one line each, as it is done."""
 
 import json
 import logging
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..journal import append_lines, open_run, read_lines, read_settings
 
 __all__ = ["Journal", "Record", "open_journal", "read_run"]
 
 SCHEMA = "whyword.run/1"
+_NAME = "examples.jsonl"
 _logger = logging.getLogger("whyword")
 
 
@@ -70,27 +65,16 @@ class Journal:
     """Datasets and rows that are in it."""
 
     def append(self, records: Iterable[Record]) -> None:
-        """Append examples that are not there yet, each in one write."""
-        with self.path.open("ab", buffering=0) as file:
-            for record in records:
-                if (record.dataset, record.row) not in self.done:
-                    file.write((json.dumps(_to_dict(record), ensure_ascii=False) + "\n").encode())
+        """Append examples that are not there yet."""
+        new = (record for record in records if (record.dataset, record.row) not in self.done)
+        append_lines(self.path, (json.dumps(_to_dict(record), ensure_ascii=False) for record in new))
 
 
 def open_journal(folder: Path, settings: Mapping[str, Any]) -> Journal:
     """Begin a run in a folder, or go on with the one that is there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path, about = folder / "examples.jsonl", folder / "settings.json"
-    if about.exists():
-        _require_same(folder, _read_settings(folder), settings)
-    elif path.exists():
-        raise InputError(f"{folder} has examples but no settings.json.", "Name another folder: --out RUN.")
-    else:
-        partial = about.with_suffix(".partial")
-        partial.write_text(json.dumps({"schema": SCHEMA, **settings}, indent=1, ensure_ascii=False) + "\n")
-        os.replace(partial, about)
-    _repair(path)
-    done = frozenset((record.dataset, record.row) for record in _read_records(path))
+    path = folder / _NAME
+    open_run(path, SCHEMA, settings)
+    done = frozenset((record.dataset, record.row) for record in read_lines(path, _from_dict))
     if done:
         _logger.info("%s: %d examples are done, going on.", folder, len(done))
     return Journal(path, done)
@@ -99,55 +83,7 @@ def open_journal(folder: Path, settings: Mapping[str, Any]) -> Journal:
 def read_run(folder: str | Path) -> tuple[dict[str, Any], list[Record]]:
     """Read the settings and all examples of a run."""
     folder = Path(folder)
-    return _read_settings(folder), list(_read_records(folder / "examples.jsonl"))
-
-
-def _read_settings(folder: Path) -> dict[str, Any]:
-    try:
-        settings: dict[str, Any] = json.loads((folder / "settings.json").read_text())
-    except (OSError, ValueError):
-        raise InputError(
-            f"{folder} is no folder of a run: it has no settings.json that can be read.",
-            "Name a folder that whyword evaluate --out wrote.",
-        ) from None
-    if settings.pop("schema", None) != SCHEMA:
-        raise InputError(f"{folder} was written by another version.", f"This version reads {SCHEMA!r}.")
-    return settings
-
-
-def _require_same(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    for name in wanted:
-        if name != "versions" and found.get(name) != wanted[name]:
-            raise InputError(
-                f"{folder} holds a run with other settings: {name} is {_short(found.get(name))} there, "
-                f"{_short(wanted[name])} here.",
-                "Name another folder, or delete this one: runs are not mixed.",
-            )
-
-
-def _repair(path: Path) -> None:
-    """Cut off a last line that was not written to its end."""
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        content = file.read()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            _logger.warning("%s: the last line is cut off; that example is done again.", path)
-            file.truncate(whole)
-
-
-def _read_records(path: Path) -> Iterator[Record]:
-    if not path.exists():
-        return
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            yield _from_dict(json.loads(line))
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(
-                f"Line {number} of {path} cannot be read: {error}.",
-                "Delete the line: its example is done again when the run goes on.",
-            ) from None
+    return read_settings(folder, SCHEMA), list(read_lines(folder / _NAME, _from_dict))
 
 
 def _to_dict(record: Record) -> dict[str, Any]:
@@ -175,8 +111,3 @@ def _freeze(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _freeze(each) for name, each in value.items()}
     return tuple(map(_freeze, value)) if isinstance(value, list) else value
-
-
-def _short(value: object) -> str:
-    shown = json.dumps(value, ensure_ascii=False)
-    return shown if len(shown) <= 80 else shown[:77] + "..."

@@ -1,19 +1,16 @@
 """Tables of runs, one or several side by side: Markdown, CSV and LaTeX."""
 
-import csv
-import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ..view.files import write_file
+from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
 from .table import CHANCE, Cell, Report, Row
 
 __all__ = [
     "METHOD_NAMES",
-    "Grid",
     "lay_out",
     "save_tables",
     "say_signature",
@@ -42,27 +39,16 @@ def write_interval(cell: Cell) -> str:
     return f"{cell.mean:.3f} [{cell.low:.2f}, {cell.high:.2f}]"
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A table as text: one row for each dataset and group, one column for each method of each run."""
-
-    title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    means: tuple[tuple[str, ...], ...]
-    """The rows of the groups."""
-
-
 def lay_out(
     reports: Sequence[Report], metric: str = "MRR", write: Callable[[Cell], str] = write_interval
-) -> Grid:
-    """Lay out the means of a metric, those of several runs side by side; `write` says how."""
+) -> Sheet:
+    """Lay out the means of a metric by dataset and group, those of several runs side by side."""
     several = len(reports) > 1
     headings = ["", "n", "skipped"]
     for report in reports:
         label = f"{report.settings['model']}: " if several else ""
         headings += [f"{label}{name}" for name in _columns(report, metric)]
-    return Grid(
+    return Sheet(
         metric,
         tuple(headings),
         _lay_rows([report.rows for report in reports], reports, metric, write),
@@ -72,7 +58,8 @@ def lay_out(
 
 def to_markdown(reports: Sequence[Report]) -> str:
     """Write all metrics, what was skipped and why, and the signature of every run."""
-    parts = [_markdown(lay_out(reports, metric)) for metric in _metrics(reports)]
+    sheets = [lay_out(reports, metric) for metric in _metrics(reports)]
+    parts = [f"## {sheet.title}\n\n{write_markdown(sheet)}" for sheet in sheets]
     skipped = [_say_skipped(report) for report in reports]
     signatures = [f"Signature: {say_signature(report.settings)}\n" for report in reports]
     return "\n".join(chain(parts, filter(None, skipped), signatures))
@@ -80,23 +67,14 @@ def to_markdown(reports: Sequence[Report]) -> str:
 
 def to_latex(reports: Sequence[Report]) -> str:
     """Write all metrics as tables in booktabs' style."""
-    parts = [_latex(lay_out(reports, metric)) for metric in _metrics(reports)]
+    parts = [write_latex(lay_out(reports, metric)) for metric in _metrics(reports)]
     signatures = [f"% {say_signature(report.settings)}\n" for report in reports]
     return "\n".join([*parts, *signatures])
 
 
 def to_csv(reports: Sequence[Report]) -> str:
     """Write one line for each number: run, dataset, metric, method, mean and interval."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_CSV_COLUMNS)
-    for report in reports:
-        for row in (*report.rows, *report.groups):
-            for metric, cells in row.cells.items():
-                for method, cell in cells.items():
-                    numbers = [f"{number:.4f}" for number in (cell.mean, cell.low, cell.high)]
-                    writer.writerow([report.settings["model"], *_about(row), metric, method, *numbers])
-    return file.getvalue()
+    return write_csv([_CSV_COLUMNS, *chain.from_iterable(map(_list_cells, reports))])
 
 
 def save_tables(folder: Path, reports: Sequence[Report]) -> None:
@@ -160,37 +138,12 @@ def _lay_row(
     return tuple(cells)
 
 
-def _markdown(grid: Grid) -> str:
-    lines = [grid.headings, ("---",) + ("--:",) * (len(grid.headings) - 1), *grid.rows]
-    lines += [tuple(f"**{cell}**" for cell in row) for row in grid.means]
-    body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-    return f"## {grid.title}\n\n{body}\n"
-
-
-def _latex(grid: Grid) -> str:
-    def line(cells: Sequence[str]) -> str:
-        return (
-            " & ".join(
-                cell.replace("×", r"$\times$").replace("_", r"\_").replace("–", "--") for cell in cells
-            )
-            + r" \\"
-        )
-
-    return "\n".join(
-        [
-            f"% {grid.title}",
-            rf"\begin{{tabular}}{{l{'r' * (len(grid.headings) - 1)}}}",
-            r"\toprule",
-            line(grid.headings),
-            r"\midrule",
-            *map(line, grid.rows),
-            r"\midrule",
-            *map(line, grid.means),
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
+def _list_cells(report: Report) -> Iterator[list[str]]:
+    for row in (*report.rows, *report.groups):
+        for metric, cells in row.cells.items():
+            for method, cell in cells.items():
+                numbers = [f"{number:.4f}" for number in (cell.mean, cell.low, cell.high)]
+                yield [report.settings["model"], *_about(row), metric, method, *numbers]
 
 
 def _about(row: Row) -> list[str]:

@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ..errors import InputError
+from ..journal import require_same
 
 __all__ = ["Group", "Tally", "read_tally"]
 
@@ -107,13 +108,7 @@ def read_tally(path: Path, settings: Mapping[str, Any], widths: tuple[int, ...])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {error}.", "Remove it, or choose another folder.") from None
-    differing = [name for name, value in settings.items() if known["settings"].get(name) != value]
-    if differing:
-        name = differing[0]
-        raise InputError(
-            f"{path.parent} holds a run with {name} {known['settings'].get(name)!r}, not {settings[name]!r}.",
-            "Choose another folder with --out, or remove this one.",
-        )
+    require_same(path.parent, known["settings"], settings)
     tally = Tally(settings, widths, known["done"], known["skipped"])
     for index, (name, count, logit) in enumerate(known["groups"]):
         parts = [

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..models.model import Model
+from ..progress import report
 from .attention import RUNNING
 from .readout import Inputs
 
@@ -83,6 +84,7 @@ def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
             repetition_penalty=1.0,
             no_repeat_ngram_size=0,
             return_dict_in_generate=False,
+            stopping_criteria=_report_tokens(len(ids), new_tokens),
         )
     return [int(id_) for id_ in generated[0, len(ids) :]]
 
@@ -106,8 +108,21 @@ def generate_translation(
             do_sample=False,
             forced_bos_token_id=None,
             return_dict_in_generate=False,
+            stopping_criteria=_report_tokens(len(start), new_tokens),
         )
     return [int(id_) for id_ in generated[0, len(start) :]]
+
+
+def _report_tokens(before: int, new_tokens: int) -> Any:
+    """Tell of every token that is generated, at the place where transformers asks whether to stop: never."""
+    from transformers import StoppingCriteria, StoppingCriteriaList
+
+    class Reporting(StoppingCriteria):  # type: ignore[misc]
+        def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+            report("tokens", input_ids.shape[1] - before, new_tokens)
+            return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+
+    return StoppingCriteriaList([Reporting()])
 
 
 @contextmanager

@@ -3,9 +3,7 @@
 All is made from the document; gold links, where they are given, are drawn beside those that were found.
 """
 
-import csv
 import html
-import io
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from ..document import Document
 from ..errors import InputError
 from .colour import Colour, is_dark, seismic
 from .files import write_file
+from .sheet import write_csv
 from .wording import label
 
 __all__ = [
@@ -148,12 +147,8 @@ def _web(colour: Colour) -> str:
 
 def _render_csv(document: Document) -> str:
     """Give the scores: a row for each word of the translation, a column for each word of the source."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["", *document["source"]])
-    for word, row in zip(document["target"], document["scores"], strict=True):
-        writer.writerow([word, *row])
-    return file.getvalue()
+    rows = [[word, *row] for word, row in zip(document["target"], document["scores"], strict=True)]
+    return write_csv([["", *document["source"]], *rows])
 
 
 def _plot(form: str) -> Callable[[Document], bytes]:

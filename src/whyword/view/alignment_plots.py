@@ -3,6 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
+
 from ..document import Document
 from .alignment import say_alignment, share
 from .colour import seismic
@@ -23,10 +25,9 @@ def plot_alignments(
     documents: Sequence[Document], form: str, gold: tuple[Collection[Any], Collection[Any]] | None = None
 ) -> bytes:
     """Draw alignments of one sentence pair side by side; `gold`: sure and possible links, framed in green."""
-    first = documents[0]
-    rows, columns = len(first["target"]), len(first["source"])
-    width = 1.6 + columns * _CELL
-    size = max(3.2, width) * len(documents), 2.2 + rows * _CELL
+    columns, rows = (len(documents[0][side]) for side in ("source", "target"))
+    below, beside = (_measure(documents[0][side]) for side in ("source", "target"))
+    size = max(3.4, 0.3 + beside + columns * _CELL) * len(documents), 0.7 + below + rows * _CELL
     require_plots()
     from matplotlib.figure import Figure
 
@@ -40,6 +41,11 @@ def plot_alignments(
             note += " · green frame: gold (dashed: possible)"
         figure.supxlabel(f"{note} · colours are shares of each row's largest", fontsize=6, x=0.01, ha="left")
         return write_figure(figure, form)
+
+
+def _measure(words: Sequence[str]) -> float:
+    """Say how many inches the longest word takes, roughly."""
+    return 0.06 * max((cell_len(label(word)) for word in words), default=1)
 
 
 def _draw(axes: "Axes", document: Document, gold: tuple[Collection[Any], Collection[Any]] | None) -> None:
@@ -56,7 +62,7 @@ def _draw(axes: "Axes", document: Document, gold: tuple[Collection[Any], Collect
     axes.set_title(say_alignment(document), fontsize=7, loc="left")
     for source, target in document["links"]:
         axes.plot(source, target, "o", color="black", markersize=3.5)
-    for links, line in zip(gold or (), ("-", ":"), strict=False):
+    for links, line in zip(gold or (), ("-", (0, (2, 1))), strict=False):
         for source, target in links:
             corner = source - 0.46, target - 0.46
             axes.add_patch(
@@ -91,7 +97,11 @@ def plot_blocks(rates: Mapping[str, Sequence[float]], sums: Mapping[str, float],
         axes.set_ylabel("alignment error rate, %", fontsize=8)
         axes.tick_params(labelsize=8)
         figure.legend(
-            fontsize=7, frameon=False, loc="outside right upper", title="best block", title_fontsize=7
+            fontsize=7,
+            frameon=False,
+            loc="outside right upper",
+            title="in the best block",
+            title_fontsize=7,
         )
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)

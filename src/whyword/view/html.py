@@ -25,10 +25,12 @@ from ..document import (
 )
 from .wording import headline
 
-__all__ = ["render_html", "render_notebook"]
+__all__ = ["list_assets", "render_html", "render_notebook"]
 
 _HEAD_DIGITS = 4
 """Significant digits of the numbers by head: most of a report's size, and shown with fewer."""
+_STYLE = "report.css"
+_SCRIPTS = ("links.js", "translation.js", "report.js")
 _ANY_TITLE = "whyword report"
 _KNOWN = (SCHEMA, CONTINUATION_SCHEMA, COMPARISON_SCHEMA, NEURONS_SCHEMA, TRANSLATION_SCHEMA)
 _NOTEBOOK_HEIGHT = 760
@@ -37,7 +39,7 @@ _NOTEBOOK_HEIGHT = 760
 
 def render_html(documents: Sequence[Document]) -> str:
     """Give the page that shows documents below each other: one explanation, several models or methods."""
-    style, script = _asset("report.css"), _asset("translation.js") + _asset("report.js")
+    style, script = _asset(_STYLE), "".join(map(_asset, _SCRIPTS))
     title = _title(documents)
     return Template(_asset("report.html")).substitute(
         policy=_policy(script, style),
@@ -56,6 +58,11 @@ def render_notebook(document: Document) -> str:
         f'<iframe title="{html.escape(_title([document]))}" sandbox="allow-scripts" width="100%" '
         f'height="{_NOTEBOOK_HEIGHT}" style="border: 0" srcdoc="{page}"></iframe>'
     )
+
+
+def list_assets() -> dict[str, bytes]:
+    """Give the files that draw documents, by name, for a page that loads them instead of holding them."""
+    return {name: _asset(name).encode() for name in (_STYLE, *_SCRIPTS)}
 
 
 def _asset(name: str) -> str:

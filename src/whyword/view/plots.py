@@ -1,7 +1,9 @@
 """Pictures: the heat map of a document as PNG or SVG (needs matplotlib, the extra `plots`)."""
 
+import logging
 import warnings
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -60,12 +62,26 @@ def render_plot(document: Document, form: str) -> bytes:
         return write_figure(figure, form)
 
 
-def drawing() -> AbstractContextManager[Any]:
-    """Give settings by which text stays text in an SVG, and the same document gives the same bytes."""
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Set that text stays text in an SVG, and that the same document gives the same bytes.
+
+    That a font for another script has no weight of its own is nothing that a reader could mend.
+    """
     from matplotlib import rc_context
 
     settings = {"svg.fonttype": "none", "svg.hashsalt": "whyword", "text.parse_math": False}
-    return rc_context({**settings, "font.family": _fonts()})
+    logger = logging.getLogger("matplotlib.font_manager")
+    logger.addFilter(_is_no_weight)
+    try:
+        with rc_context({**settings, "font.family": _fonts()}):
+            yield
+    finally:
+        logger.removeFilter(_is_no_weight)
+
+
+def _is_no_weight(record: logging.LogRecord) -> bool:
+    return "Failed to find font weight" not in record.getMessage()
 
 
 def _fonts() -> list[str]:

@@ -20,22 +20,23 @@ const RENDERERS = {
   "whyword.translation/1": renderTranslation,
 };
 
-/** Show documents below each other in `root`, replacing what it held. */
-function renderReport(root, documents) {
+/** Show documents below each other in `root`, replacing what it held. `name`: what ids begin with, where a page has several reports. */
+function renderReport(root, documents, name = "document") {
   const articles = documents.map((record, index) => {
+    const id = `${name}-${index + 1}`;
     const render = RENDERERS[record.schema] ?? renderUnknown;
-    return element("article", { id: `document-${index + 1}` }, ...render(record, `document-${index + 1}`));
+    return element("article", { id }, ...render(record, id));
   });
-  root.replaceChildren(...(documents.length > 1 ? [contents(documents)] : []), ...articles);
+  root.replaceChildren(...(documents.length > 1 ? [contents(documents, name)] : []), ...articles);
 }
 
 /** Links to the documents of a report. */
-function contents(documents) {
+function contents(documents, name) {
   const entries = documents.map((record, index) => {
     const asked = record.foils && !record.choices ? question(record) : String(record.text ?? record.target?.text ?? record.schema);
     const method = record.methods ? `${record.methods.length} methods` : record.method;
     const parts = record.model ? [asked, `, ${record.model}`, method ? `, ${method}` : ""] : [asked];
-    return element("li", {}, element("a", { href: `#document-${index + 1}` }, ...parts));
+    return element("li", {}, element("a", { href: `#${name}-${index + 1}` }, ...parts));
   });
   return element("nav", { "aria-label": "Explanations in this report" }, element("ol", {}, ...entries));
 }
@@ -54,6 +55,7 @@ function renderExplanation(explanation, id) {
       element("p", { class: "subtitle" }, ...subtitle(explanation)),
     ),
     promptText(explanation),
+    answer(explanation),
     element("div", { class: "overview" }, prediction(explanation), ledger(explanation)),
     heatMap(explanation, id),
     headMap(explanation),
@@ -238,6 +240,39 @@ function promptPieces({ text, tokens, scores, forced }) {
     }
   });
   return pieces;
+}
+
+const NAMED = 3; // words that an answer names for each side
+const SMALL = 0.05; // the part of the strongest word's score below which a word is not named
+
+/** The answer in a sentence: the words that speak most for the target, and those that speak against it. */
+function answer(explanation) {
+  const { adds_up: exact, unit } = measureOf(explanation);
+  const words = wordColumns(explanation).map((column) => ({ text: column.text, score: sumOver(column, explanation.scores) }));
+  const least = SMALL * Math.max(...words.map((word) => Math.abs(word.score)));
+  const strongest = (sign) =>
+    words
+      .filter((word) => sign * word.score > least)
+      .sort((one, two) => sign * (two.score - one.score))
+      .slice(0, NAMED);
+  const side = (name, found) =>
+    found.length > 0
+      ? [element("span", {}, ...name, ": ", ...found.flatMap(({ text, score }, index) => [index > 0 ? ", " : "", quotedWord(text), ` ${signed(score, 2)}`]))]
+      : [];
+  const [raised, lowered] = exact ? sidesOf(explanation) : [["Highest scores"], ["lowest"]];
+  const sides = [...side(raised, strongest(1)), ...side(lowered, strongest(-1))];
+  if (sides.length === 0) return element("p", { class: "answer" });
+  return element("p", { class: "answer" }, ...sides.flatMap((each, index) => [index > 0 ? "; " : "", each]), ` (${unit}).`);
+}
+
+/** What raises and what lowers is for: the target, and the foil. */
+function sidesOf({ target, foils }) {
+  const against = foils.length === 1 ? ["towards ", quotedWord(foils[0].text)] : [foils.length > 1 ? "towards the others" : "away from it"];
+  return [["Towards ", quotedWord(target.text)], against];
+}
+
+function quotedWord(text) {
+  return element("q", {}, visibleText(trimmed(text), LINE));
 }
 
 // ---------------------------------------------------------------- the prediction
@@ -613,6 +648,7 @@ function renderNeurons(found, id) {
   );
   const names = ["neuron", "update", "activation", "its value vector promotes", "and suppresses"];
   const head = element("tr", {}, ...names.map((name) => heading(name, "col")));
+  [...head.cells].slice(3).forEach((cell) => cell.classList.add("of-tokens"));
   const table = element("table", { class: "figures ranking" }, element("thead", {}, head), element("tbody", {}, ...rows));
   const count = total(found.blocks.map((block) => block.update.length)).toLocaleString("en");
   const panels = [{ name: "update", blocks: found.blocks.map((block) => block.update) }];

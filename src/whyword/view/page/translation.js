@@ -12,7 +12,11 @@ function renderTranslation(translation, id) {
   const chosen = element("div", { class: "chosen", id: `${id}-chosen`, "aria-live": "polite" });
   const state = { translation, unit: "words", block: null, chosen, place: contrastedPlace(translation) };
   const holder = element("div", { class: "scroll" });
-  const draw = () => holder.replaceChildren(translationTable(state));
+  const linked = element("div", { class: "linked" });
+  const draw = () => {
+    holder.replaceChildren(translationTable(state));
+    linked.replaceChildren(...linkedSides(state));
+  };
   const units = wordSwitch((unit) => {
     state.unit = unit;
     draw();
@@ -40,6 +44,7 @@ function renderTranslation(translation, id) {
       element("h1", {}, asked),
       element("p", { class: "subtitle" }, ...subtitle(translation)),
     ),
+    section("Source and translation", "sides", element("p", { class: "lead" }, LINK_LEAD), linked),
     section(
       "Word by word",
       "triangle",

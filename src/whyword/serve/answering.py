@@ -1,0 +1,100 @@
+"""Answers: a document, lines of progress with the document last, or an error in the same form everywhere."""
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from ..document import Document
+from ..errors import WhywordError
+from .guard import refuse
+from .work import BusyError, Cancelled, Job, Progress, follow
+
+__all__ = ["add_errors", "respond", "write_document", "write_lines"]
+
+_logger = logging.getLogger("whyword.serve")
+_GIVEN_UP = 499
+"""Nobody reads it: the one who asked has gone."""
+_FAILED = "The server failed.", "Its log says why."
+_SEE = "See /api/openapi.json for what can be asked."
+
+
+def respond(document: Document) -> Response:
+    """Answer with a document."""
+    return Response(_encode(document), media_type="application/json")
+
+
+async def write_document(request: Request, job: Job) -> Response:
+    """Wait for a run and answer with its document."""
+    try:
+        async for event in follow(job, request.is_disconnected):
+            if not isinstance(event, Progress):
+                return respond(event)
+    except Cancelled:
+        pass
+    except Exception as error:
+        return refuse(*_explain(error))
+    return Response(status_code=_GIVEN_UP)
+
+
+async def write_lines(request: Request, job: Job) -> AsyncIterator[bytes]:
+    """Write progress as it comes, and the document or the error last."""
+    try:
+        async for event in follow(job, request.is_disconnected):
+            yield _line({"progress": asdict(event)} if isinstance(event, Progress) else {"document": event})
+    except Cancelled:
+        return
+    except Exception as error:
+        status, wrong, remedy = _explain(error)
+        yield _line({"error": {"status": status, "wrong": wrong, "remedy": remedy}})
+
+
+def _explain(error: Exception) -> tuple[int, str, str]:
+    """Give the status and the two lines of a run's error; what was not foreseen is only logged."""
+    if isinstance(error, WhywordError):
+        return 422, error.wrong, error.remedy
+    _logger.error("A run failed.", exc_info=error)
+    return 500, *_FAILED
+
+
+def add_errors(application: FastAPI) -> None:
+    """Answer every error in the same form, without a traceback."""
+
+    @application.exception_handler(WhywordError)
+    async def tell(_: Request, error: WhywordError) -> Response:
+        return refuse(422, error.wrong, error.remedy)
+
+    @application.exception_handler(RequestValidationError)
+    async def tell_invalid(_: Request, error: RequestValidationError) -> Response:
+        found = max(error.errors(), key=lambda each: len(each["loc"]))  # the deepest says most
+        # Between the names of fields stand those of forms that a value could have had: "list[Turn]".
+        names = [str(part) for part in found["loc"][1:] if str(part).isidentifier() or isinstance(part, int)]
+        return refuse(422, f"{'.'.join(names) or 'The body'}: {found['msg']}.", _SEE)
+
+    @application.exception_handler(BusyError)
+    async def tell_busy(_: Request, busy: BusyError) -> Response:
+        return refuse(503, busy.wrong, busy.remedy, busy.seconds)
+
+    @application.exception_handler(HTTPException)
+    async def tell_http(request: Request, error: HTTPException) -> Response:
+        wrong = f"{request.method} {request.url.path}: {error.detail}."
+        answer = refuse(error.status_code, wrong, _SEE)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @application.exception_handler(Exception)
+    async def tell_failed(_: Request, error: Exception) -> Response:
+        return refuse(500, *_FAILED)  # the server logs the traceback
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return _encode(record) + b"\n"
+
+
+def _encode(document: Document) -> bytes:
+    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")

@@ -1,0 +1,149 @@
+"""The outermost layer of the application: it lets in who may ask.
+
+A page of another site can make a browser send requests to a server on this machine. It is kept out by three
+checks: the Host header must be a name this server goes by (a foreign name that was made to resolve to this
+machine is not), the Origin of a post must be the page's own, and its body must be declared as JSON, which a
+browser does not send across sites without asking first.
+"""
+
+import ipaddress
+import json
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .access import Access
+
+__all__ = ["Guard", "refuse"]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+_READING = ("GET", "HEAD")
+
+
+def refuse(status: int, wrong: str, remedy: str, retry: int | None = None) -> Response:
+    """Answer with an error: what is wrong, and what to do."""
+    content = json.dumps({"error": {"wrong": wrong, "remedy": remedy}})
+    headers = None if retry is None else {"Retry-After": str(retry)}
+    return Response(content, status, headers, "application/json")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Checks requests before the application sees them, and puts the policy on every answer."""
+
+    app: ASGIApp
+    access: Access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        refused = self._check(scope["method"], headers)
+        body = b""
+        if refused is None and scope["method"] not in _READING:
+            body, whole = await _read(receive, self.access.limits.body)
+            if not whole:
+                refused = refuse(
+                    413,
+                    f"The request is larger than {self.access.limits.body:,} bytes.",
+                    "Shorten the text.",
+                )
+        if refused is not None:
+            await refused(scope, receive, send_guarded)
+            return
+        await self.app(scope, _replay(body, receive), send_guarded)
+
+    def _check(self, method: str, headers: Headers) -> Response | None:
+        host = headers.get("host", "")
+        if not self._is_own(host):
+            return refuse(
+                403,
+                f"This server does not go by the name {host!r}.",
+                "Use the address that `whyword serve` printed, or start it with --allow-host NAME.",
+            )
+        if method in _READING:
+            return None
+        origin = headers.get("origin")
+        site = headers.get("sec-fetch-site", "same-origin")
+        if (origin is not None and urlsplit(origin).netloc != host) or site not in ("same-origin", "none"):
+            return refuse(
+                403,
+                f"The request comes from another site: {origin!r}.",
+                "Ask from this server's own page.",
+            )
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            return refuse(
+                415, f"The body is declared as {kind!r}.", "Send JSON, with Content-Type: application/json."
+            )
+        return None
+
+    def _is_own(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        return name in self.access.names or (self.access.any_address and _is_address(name))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+async def _read(receive: Receive, most: int) -> tuple[bytes, bool]:
+    """Read a body, and say whether it is whole: no more is held than may be sent."""
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            break
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            return b"", False
+        more = message.get("more_body", False)
+    return b"".join(parts), True
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Give a body that was read once more, and then what comes after it."""
+    replayed = False
+
+    async def receive_again() -> Message:
+        nonlocal replayed
+        if replayed:
+            return await receive()
+        replayed = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again

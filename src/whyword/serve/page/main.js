@@ -1,0 +1,200 @@
+/* global element */
+
+/*
+ * The page: a question in the form and in the URL, and what people do to it.
+ */
+
+import { askModels } from "./ask.js";
+import { failureLines } from "./columns.js";
+import { closeFile, listenToKeeping } from "./keeping.js";
+import { find, modelOf, page, promptOf, tell, translates } from "./page.js";
+import * as form from "./prompt.js";
+import { askedOf, cancel, run } from "./running.js";
+import { exampleState, readState, writeState } from "./state.js";
+
+const HINTS = {
+  explain:
+    "How to read it: red speaks for the word you ask about, blue for the other one, and the numbers add up. " +
+    "In the heat map a column is a token, a row a block of the network, and the last row the sum.",
+  compare: "How to read it: one row per method, each in its own unit. Red is for the word you ask about, blue against it.",
+  neurons: "How to read it: each MLP neuron adds its update to the difference. Red raises it, blue lowers it.",
+  continue: "How to read it: one row per token that is written. Click a token to see why the model wrote it.",
+  translate: "How to read it: point at a word to light the words it came from, or those it led to. Numbers are logits.",
+};
+
+start();
+
+async function start() {
+  form.listenToForm();
+  listen();
+  try {
+    page.served = await askModels();
+  } catch (error) {
+    document.body.dataset.state = "error";
+    find("status").textContent = "";
+    find("notice").replaceChildren(...failureLines(error, () => location.reload()));
+    return;
+  }
+  drawModels();
+  drawMethods();
+  find("count").max = String(page.served.limits.new_tokens ?? 100);
+  openAddress();
+}
+
+// ---------------------------------------------------------------- the question
+
+/** Ask what the URL says, or the example. */
+function openAddress() {
+  const read = readState(location.hash);
+  const first = page.served.models[0];
+  const state = read ?? exampleState(first);
+  const known = state.models.filter((name) => modelOf(name));
+  const missing = state.models.filter((name) => !modelOf(name));
+  const models = known.length > 0 ? known : [first.name];
+  const kind = modelOf(models[0]).translates;
+  const same = models.filter((name) => modelOf(name).translates === kind);
+  ask({ ...state, models: same }, { keep: "replace" });
+  if (missing.length > 0) {
+    tell(`This server does not have ${missing.join(", ")}.`, `Shown with ${same.join(", ")} instead.`);
+  }
+}
+
+/** Take a question: show it in the form and the URL, and run it. `fresh`: even if its answer is known. */
+function ask(state, { keep = "push", fresh = false } = {}) {
+  page.state = state;
+  const address = writeState(state, translates());
+  if (keep === "replace") history.replaceState(null, "", address);
+  else if (address !== location.hash) history.pushState(null, "", address);
+  closeFile();
+  find("notice").replaceChildren();
+  showQuestion();
+  run({ fresh, again: () => ask(page.state, { fresh: true }), choose });
+}
+
+/** Ask what the form holds, with something changed. */
+function askForm(change = {}, options = {}) {
+  const read = form.readForm(page.state);
+  // Words for one prompt say little about another; a slightly changed one keeps them.
+  const stale = form.wordsUntouched() && isAnother(promptOf(page.state), promptOf(read));
+  ask({ ...(stale ? { ...read, target: null, foils: null } : read), ...change }, options);
+}
+
+/** Ask anew, even what was asked before. */
+function askAgain() {
+  askForm({}, { fresh: true });
+}
+
+/** Whether two prompts share less than half of their words. */
+function isAnother(one, two) {
+  const [first, second] = [one, two].map((text) => new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []));
+  const shared = [...first].filter((word) => second.has(word)).length;
+  return shared < 0.5 * Math.max(first.size, second.size);
+}
+
+function showQuestion() {
+  const { state } = page;
+  const source = translates();
+  const model = modelOf(state.models[0]);
+  form.showLanguages(model);
+  form.fillForm(state, source, page);
+  find("prompt-kind").hidden = !state.chat && !state.models.every((name) => modelOf(name).chat);
+  find("words").hidden = state.view === "continue";
+  press(find("view"), "view", state.view);
+  find("view").hidden = source;
+  find("method").value = state.method;
+  find("method-choice").hidden = !source && !["explain", "continue"].includes(state.view);
+  find("count-choice").hidden = find("continuation-choice").hidden = source || state.view !== "continue";
+  find("hint").textContent = HINTS[source ? "translate" : state.view];
+  for (const box of find("models").querySelectorAll("input")) box.checked = state.models.includes(box.value);
+  for (const option of find("method").options) option.hidden = option.disabled = source && option.index > 1;
+}
+
+function press(group, name, value) {
+  for (const button of group.children) button.setAttribute("aria-pressed", String(button.dataset[name] === value));
+}
+
+/** A candidate was chosen: for the target, or as the foil; pressing it again takes it back. */
+function choose(column, part, choice) {
+  const { state } = page;
+  const word = state.models.length > 1 ? choice.text.trim() || choice.text : choice.id;
+  const asked = askedOf(column);
+  const next = { view: state.view === "continue" ? "explain" : state.view };
+  if (part === "why") {
+    next.target = asked.target?.id === choice.id && state.target !== null ? null : word;
+    if (asked.foils.some((foil) => foil.id === choice.id)) next.foils = null;
+  } else {
+    next.foils = asked.foils.some((foil) => foil.id === choice.id) ? [] : [word];
+    if (asked.target?.id === choice.id) next.target = null;
+    else if (state.target === null && asked.target) next.target = state.models.length > 1 ? null : asked.target.id;
+  }
+  askForm(next);
+}
+
+// ---------------------------------------------------------------- the page's own parts
+
+function drawModels() {
+  const { models } = page.served;
+  const boxes = models.map(({ name, translates: source, blocks }) => {
+    const box = element("input", { type: "checkbox", value: name });
+    const kind = `${source ? "translation, " : ""}${blocks} blocks`;
+    box.addEventListener("change", () => chooseModel(box));
+    return element("label", { class: "check" }, box, " ", element("bdi", {}, name), element("span", { class: "help" }, ` ${kind}`));
+  });
+  find("models").append(...boxes);
+  find("models").hidden = models.length < 2;
+}
+
+/** At least one model, and either such that go on or such that translate. */
+function chooseModel(box) {
+  const kind = modelOf(box.value).translates;
+  const checked = [...find("models").querySelectorAll("input")].filter((each) => each.checked && modelOf(each.value).translates === kind);
+  const models = checked.length > 0 ? checked.map((each) => each.value) : [box.value];
+  const read = form.readForm(page.state);
+  const model = modelOf(models[0]);
+  const example = exampleState(model);
+  // Ids are of one model; for several, and for another one, words are meant.
+  const word = (each) => (typeof each === "number" ? (page.names.get(each)?.trim() ?? null) : each);
+  const foils = read.foils?.map(word).filter((each) => each !== null) ?? null;
+  ask({
+    ...read,
+    models,
+    prompt: kind || read.prompt || read.chat ? read.prompt : example.prompt,
+    source: kind && !read.source ? example.source : read.source,
+    sourceLanguage: model.source_languages.includes(read.sourceLanguage) ? read.sourceLanguage : example.sourceLanguage,
+    targetLanguage: model.target_languages.includes(read.targetLanguage) ? read.targetLanguage : example.targetLanguage,
+    method: kind && !["alti-logit", "logit"].includes(read.method) ? "alti-logit" : read.method,
+    target: word(read.target),
+    foils: foils?.length === 0 && read.foils.length > 0 ? null : foils,
+  });
+}
+
+function drawMethods() {
+  const options = page.served.methods.map(({ name, summary }) => element("option", { value: name, title: summary }, name));
+  find("method").replaceChildren(...options);
+}
+
+function listen() {
+  find("ask").addEventListener("submit", (event) => {
+    event.preventDefault();
+    askAgain();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      askAgain();
+    } else if (event.key === "Escape" && document.body.dataset.state === "running") cancel();
+  });
+  find("cancel").addEventListener("click", cancel);
+  find("no-foil").addEventListener("change", () => askForm());
+  for (const name of ["count", "continuation"]) {
+    find(name).addEventListener("keydown", (event) => event.key === "Enter" && askAgain());
+  }
+  for (const button of find("view").children) {
+    button.addEventListener("click", () => askForm({ view: button.dataset.view }));
+  }
+  find("method").addEventListener("change", () => askForm({ method: find("method").value }));
+  addEventListener("hashchange", () => {
+    if (readState(location.hash)) openAddress();
+  });
+  listenToKeeping();
+}

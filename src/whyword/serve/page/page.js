@@ -1,0 +1,48 @@
+/* global question */
+
+/*
+ * What the page knows, and what all of its parts ask of it.
+ */
+
+import { failureLines } from "./columns.js";
+import { emptyState } from "./state.js";
+
+export const find = (id) => document.getElementById(id);
+
+export const page = {
+  served: { models: [], methods: [], limits: {} },
+  state: emptyState(),
+  columns: [],
+  running: null, // an AbortController
+  answers: new Map(),
+  names: new Map(), // texts of token ids, of the first model
+  places: [], // words of the last translation
+  opened: null, // documents of a file
+};
+
+export function modelOf(name) {
+  return page.served.models.find((model) => model.name === name);
+}
+
+export function translates(state = page.state) {
+  return Boolean(modelOf(state.models[0])?.translates);
+}
+
+export function promptOf({ prompt, chat }) {
+  return chat ? chat.map((turn) => turn.content).join(" ") : prompt;
+}
+
+export function shownDocuments() {
+  return page.opened ?? page.columns.map((column) => column.document).filter(Boolean);
+}
+
+export function titleOf(answer) {
+  if (answer.target?.id !== undefined && answer.foils) return question(answer).textContent;
+  const text = answer.text ?? answer.target?.text;
+  return typeof text === "string" ? `Why ${text.trim().slice(0, 60)}?` : "whyword report";
+}
+
+/** Say what is wrong, and what to do, above the answers. */
+export function tell(wrong, remedy) {
+  find("notice").replaceChildren(...failureLines({ message: wrong, remedy }));
+}

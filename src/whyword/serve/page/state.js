@@ -1,0 +1,134 @@
+/*
+ * What is asked, and how it is written into the URL's fragment: a link holds the whole question.
+ *
+ * Words are strings and token ids are numbers; in the URL an id is written #123, and a word that starts with # gets
+ * another one in front.
+ */
+
+export const VIEWS = ["explain", "compare", "neurons", "continue"];
+
+const EXAMPLE = { prompt: "The keys to the cabinet", target: "are", foils: ["is"] };
+const SOURCES = [
+  ["zh", "我昨天在图书馆读了一本关于历史的书。"],
+  ["de", "Gestern habe ich in der Bibliothek ein Buch über Geschichte gelesen."],
+  ["fr", "Hier, j’ai lu un livre d’histoire à la bibliothèque."],
+  ["es", "Ayer leí un libro de historia en la biblioteca."],
+  ["en", "Yesterday I read a book about history in the library."],
+];
+
+/** The question of a page that nobody has asked anything yet. */
+export function emptyState() {
+  return {
+    models: [], // empty: the first
+    prompt: "",
+    chat: null, // or turns, and then they are the prompt
+    target: null, // null: the model's first choice
+    foils: null, // null: the runner-up; empty: none
+    view: "explain",
+    method: "alti-logit",
+    count: 12,
+    continuation: "",
+    source: "",
+    translation: "",
+    place: null,
+    foilWord: "",
+    sourceLanguage: "",
+    targetLanguage: "",
+  };
+}
+
+/** A question with an answer worth seeing, for who opens the page for the first time. */
+export function exampleState(model) {
+  return { ...emptyState(), ...EXAMPLE, ...(model.translates ? exampleSource(model) : {}) };
+}
+
+/** A source in a language that the model reads: by the codes it lists, or else by its name (opus-mt-zh-en). */
+function exampleSource({ name, source_languages: from, target_languages: to }) {
+  const code = (codes, language) => codes.find((each) => each.startsWith(language)) ?? "";
+  const many = to.length > 0;
+  const reads = (language) => (many ? code(from, language) : name.toLowerCase().includes(`${language}-`));
+  const [language, source] = SOURCES.find(([each]) => reads(each)) ?? SOURCES.at(-1);
+  return { source, sourceLanguage: code(from, language), targetLanguage: code(to, language === "en" ? "de" : "en") };
+}
+
+/** Read a fragment; null where it holds no question. */
+export function readState(fragment) {
+  const fields = new URLSearchParams(fragment.replace(/^#/, ""));
+  if (!["prompt", "chat", "source", "model"].some((name) => fields.has(name))) return null;
+  const state = emptyState();
+  const text = (name) => fields.get(name) ?? "";
+  const view = text("view");
+  const count = Number.parseInt(text("tokens"), 10);
+  const place = Number.parseInt(text("place"), 10);
+  return {
+    ...state,
+    models: fields.getAll("model"),
+    prompt: text("prompt"),
+    chat: readTurns(text("chat")),
+    target: fields.has("target") ? readWord(text("target")) : null,
+    foils: fields.has("foil") ? fields.getAll("foil").filter(Boolean).map(readWord) : null,
+    view: VIEWS.includes(view) ? view : state.view,
+    method: text("method") || state.method,
+    count: count > 0 ? count : state.count,
+    continuation: text("continuation"),
+    source: text("source"),
+    translation: text("translation"),
+    place: place > 0 ? place : null,
+    foilWord: text("foil_word"),
+    sourceLanguage: text("from"),
+    targetLanguage: text("to"),
+  };
+}
+
+/** Write the fields that say something; `translates` says which half of them matters. */
+export function writeState(state, translates) {
+  const fields = new URLSearchParams();
+  const add = (name, value) => value && fields.append(name, value);
+  state.models.forEach((name) => add("model", name));
+  if (translates) {
+    fields.append("source", state.source);
+    add("translation", state.translation);
+    if (state.place && state.foilWord) {
+      add("place", String(state.place));
+      add("foil_word", state.foilWord);
+    }
+    add("from", state.sourceLanguage);
+    add("to", state.targetLanguage);
+  } else {
+    if (state.chat) fields.append("chat", JSON.stringify(state.chat));
+    else fields.append("prompt", state.prompt);
+    if (state.target !== null) fields.append("target", writeWord(state.target));
+    if (state.foils?.length === 0) fields.append("foil", "");
+    state.foils?.forEach((foil) => fields.append("foil", writeWord(foil)));
+    add("view", state.view);
+    if (state.view === "continue") {
+      add("tokens", String(state.count));
+      add("continuation", state.continuation);
+    }
+  }
+  add("method", state.method);
+  return `#${fields}`;
+}
+
+function readWord(text) {
+  if (/^#\d+$/.test(text)) return Number(text.slice(1));
+  return text.startsWith("##") ? text.slice(1) : text || null;
+}
+
+function writeWord(word) {
+  if (typeof word === "number") return `#${word}`;
+  return word.startsWith("#") ? `#${word}` : word;
+}
+
+/** Turns of a chat, or null where the text is not that. */
+function readTurns(text) {
+  try {
+    const turns = JSON.parse(text);
+    const sound = (turn) => typeof turn?.role === "string" && typeof turn?.content === "string";
+    return Array.isArray(turns) && turns.length > 0 && turns.every(sound)
+      ? turns.map(({ role, content }) => ({ role, content }))
+      : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,143 @@
+"""Work off the event loop: one run per model at a time, a bounded queue, progress, and a way to stop.
+
+A run is stopped where the library reports progress: the listener raises, and hooks are taken off as after
+any other error. So a reader who leaves costs one block's time, not a whole run.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Event
+
+from ..document import Document
+from ..errors import WhywordError
+from ..progress import listen
+
+__all__ = ["BusyError", "Cancelled", "Desk", "Job", "Progress", "follow"]
+
+Work = Callable[[], Document]
+
+_POLL = 0.2
+"""Seconds between looks whether anyone still waits for an answer."""
+_EVERY = 0.05
+"""Seconds between two reports of progress: more would not be seen."""
+
+
+class Cancelled(Exception):  # noqa: N818
+    """Nobody waits for the run any longer."""
+
+
+class BusyError(WhywordError):
+    """Too many runs wait."""
+
+    def __init__(self, waiting: int, seconds: int) -> None:
+        super().__init__(f"{waiting} runs are waiting already.", f"Try again in {seconds} s.")
+        self.seconds = seconds
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    what: str
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A run that waits, goes on or is done."""
+
+    future: "Future[Document]"
+    events: "asyncio.Queue[Progress | None]"
+    """Progress, then None when the run is done."""
+    stopped: Event
+
+    def stop(self) -> None:
+        """Let go of the run: it is not begun any more, or ends at its next report."""
+        self.stopped.set()
+        self.future.cancel()
+
+
+@dataclass(eq=False)
+class Desk:
+    """Where work on models is handed in: one thread per model, at most `room` runs in all."""
+
+    names: Iterable[str]
+    room: int
+    _workers: dict[str, ThreadPoolExecutor] = field(init=False)
+    _inside: "dict[Future[Document], Job]" = field(init=False, default_factory=dict)
+    _lasted: float = field(init=False, default=1.0)
+
+    def __post_init__(self) -> None:
+        self._workers = {name: ThreadPoolExecutor(1, f"whyword {name}") for name in self.names}
+
+    def submit(self, name: str, work: Work) -> Job:
+        """Hand in work on a model, from the event loop; refuse it where the queue is full."""
+        if len(self._inside) >= self.room:
+            raise BusyError(self.room, max(1, round(self._lasted * len(self._inside))))
+        loop = asyncio.get_running_loop()
+        events: asyncio.Queue[Progress | None] = asyncio.Queue()
+        stopped = Event()
+
+        def tell(event: Progress | None) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(events.put_nowait, event)
+
+        if self._inside:
+            events.put_nowait(Progress("waiting", len(self._inside), None))
+        future = self._workers[name].submit(self._perform, work, stopped, tell)
+        job = Job(future, events, stopped)
+        self._inside[future] = job
+
+        def leave(_: "Future[Document]") -> None:
+            self._inside.pop(future, None)
+            tell(None)
+
+        future.add_done_callback(leave)
+        return job
+
+    def close(self) -> None:
+        """Stop every run, and wait until the threads are free."""
+        for job in list(self._inside.values()):
+            job.stop()
+        for worker in self._workers.values():
+            worker.shutdown()
+
+    def _perform(self, work: Work, stopped: Event, tell: Callable[[Progress], None]) -> Document:
+        began = told = time.monotonic()
+
+        def hear(what: str, done: int, total: int | None) -> None:
+            nonlocal told
+            if stopped.is_set():
+                raise Cancelled
+            if (now := time.monotonic()) - told > _EVERY:
+                told = now
+                tell(Progress(what, done, total))
+
+        with listen(hear):
+            document = work()
+        self._lasted = time.monotonic() - began
+        return document
+
+
+async def follow(job: Job, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[Progress | Document]:
+    """Give progress and in the end the document; stop the run when whoever asked has gone."""
+    try:
+        while True:
+            try:
+                event = await asyncio.wait_for(job.events.get(), _POLL)
+            except asyncio.TimeoutError:
+                if await gone():
+                    raise Cancelled from None
+                continue
+            if event is None:
+                break
+            yield event
+        if job.future.cancelled():
+            raise Cancelled
+        yield job.future.result()
+    finally:
+        job.stop()

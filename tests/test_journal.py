@@ -1,0 +1,53 @@
+"""Runs that are stopped and go on: what is kept, what is dropped, what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from whyword import InputError
+from whyword.journal import append_lines, open_run, read_lines, read_settings
+
+
+def test_a_run_goes_on_after_a_cut_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    journal = tmp_path / "new" / "run" / "lines.jsonl"
+    settings = {"model": "größe", "versions": {"torch": "1"}}
+    open_run(journal, "mine/1", settings)
+    written = [{"text": "a\u2028b"}, {"text": "é"}]  # U+2028 ends a line for Python, not for JSON
+    append_lines(journal, (json.dumps(each, ensure_ascii=False) for each in written))
+    with journal.open("a") as file:
+        file.write('{"te')
+    open_run(journal, "mine/1", {**settings, "versions": {"torch": "2"}})
+    assert "the last line is cut off" in caplog.text
+    assert list(read_lines(journal, dict)) == written
+    assert read_settings(journal.parent, "mine/1") == settings
+
+
+def test_lines_are_there_as_soon_as_they_are_made(tmp_path: Path) -> None:
+    path, seen = tmp_path / "lines", []
+
+    def make() -> object:
+        for line in ("1", "2"):
+            yield line
+            seen.append(path.read_text())
+
+    append_lines(path, make())  # type: ignore[arg-type]
+    assert seen == ["1\n", "1\n2\n"]
+
+
+def test_what_is_not_this_run_is_refused(tmp_path: Path) -> None:
+    journal = tmp_path / "run" / "lines.jsonl"
+    open_run(journal, "mine/1", {"limit": 2, "name": "x" * 90})
+    with pytest.raises(InputError, match=r"holds a run with other settings: limit is 2 there, 3 here\."):
+        open_run(journal, "mine/1", {"limit": 3})
+    with pytest.raises(InputError, match=r'name is "x{76}\.\.\. there, null here'):
+        open_run(journal, "mine/1", {"name": None})
+    with pytest.raises(InputError, match="another kind of run: mine/1"):
+        open_run(journal, "other/1", {"limit": 2})
+    journal.write_text('{"a": 1}\n[]\n')
+    with pytest.raises(InputError, match=r"Line 2 of .* cannot be read") as caught:
+        list(read_lines(journal, lambda line: line["a"]))
+    assert caught.value.remedy.startswith("Delete it and the lines after it")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file cannot be used: File exists"):
+        open_run(tmp_path / "file" / "lines.jsonl", "mine/1", {})
