@@ -1,6 +1,11 @@
 """Every implementation of the kernel is the plain sum, over random shapes, strides, types and windows."""
 
+import platform
+import shutil
+import subprocess
+import sysconfig
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,3 +182,23 @@ def test_one_that_was_not_built_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("WHYWORD_KERNEL", "native")
     with pytest.raises(InputError, match=r"The native kernel was not built\.\nBuild it, or leave"):
         kernel.implementation()
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="linked as on Linux")
+@pytest.mark.parametrize(
+    ("compiler", "runner"),
+    [("g++", None), ("clang++", None), ("aarch64-linux-gnu-g++", "qemu-aarch64")],
+    ids=["gcc", "clang", "arm64"],
+)
+def test_alone_with_threads_of_its_own(compiler: str, runner: str | None, tmp_path: Path) -> None:
+    """Without torch there is no OpenMP to ask: the kernel starts its own threads."""
+    if missing := [name for name in (compiler, runner) if name is not None and shutil.which(name) is None]:
+        pytest.skip(f"there is no {' and no '.join(missing)} here")
+    program, source = tmp_path / "alone", Path(__file__).parent / "kernel_alone.cpp"
+    flags = ["-std=c++17", "-O3", "-ffp-contract=fast", "-pthread", "-DPy_LIMITED_API=0x030A0000", "-w"]
+    linking = ["-static", "-Wl,--unresolved-symbols=ignore-all"]  # of Python nothing is called
+    headers = f"-I{sysconfig.get_path('include')}"
+    subprocess.run([compiler, *flags, headers, source, "-o", program, *linking], check=True)
+    done = subprocess.run([*filter(None, [runner]), program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " threads " in done.stdout

@@ -131,7 +131,8 @@ def _find_closeness(
     distances: Float[Tensor, "example row source"], whole: Float[Tensor, "example row model"]
 ) -> Float[Tensor, "example row source"]:
     """Give max(0, ‖y‖₁ − what is left of y without a part), in the place of the distances."""
-    return distances.neg_().add_(whole.abs().sum(-1, keepdim=True)).clamp_(min=0)
+    length = torch.linalg.vector_norm(whole, ord=1, dim=-1, keepdim=True)
+    return torch.sub(length, distances, out=distances).clamp_(min=0)
 
 
 def _hide_padding(
@@ -148,8 +149,8 @@ def _normalise(
 ) -> Float[Tensor, "example row source"]:
     """Make rows sum to 1; a row without a positive entry becomes that of the identity."""
     total = closeness.sum(-1, keepdim=True)
-    nothing = total == 0
-    if nothing.any():
+    if not total.all():
+        nothing = total == 0
         closeness.diagonal(first, 1, 2).masked_fill_(nothing[:, :, 0], 1)
         total = total + nothing
     return closeness.div_(total)

@@ -64,7 +64,9 @@ def _measure_natively(
 ) -> Tensor:
     (examples, _, rows, sources), width = weights.shape, whole.shape[2]
     starts = workspace.take("starts", [2, examples, rows, -(-width // _PADDED) * _PADDED], whole)
-    starts[0, ..., :width], starts[1, ..., :width], starts[..., width:] = whole, own, 0
+    torch.stack([whole, own], out=starts[..., :width])
+    if width < starts.shape[3]:
+        starts[..., width:] = 0
     rest = whole.new_zeros(examples, rows, sources)
     projected = projected if projected.stride(3) == 1 else projected.contiguous()
     inputs = weights.data_ptr(), weights.stride(), projected.data_ptr(), projected.stride()[:3]

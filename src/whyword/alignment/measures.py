@@ -127,8 +127,8 @@ def _of_vectors(
 
 def _logit_raw(recorded: Recorded) -> Float[Tensor, "position block source"]:
     direction = unembedding_direction(recorded.model, recorded.targets)
-    blocks = range(len(recorded.model.blocks))
-    return torch.stack([recorded.cross.update(block, direction).sum(1).cpu() for block in blocks], dim=1)
+    read = [recorded.cross.read(block, direction) for block in range(len(recorded.model.blocks))]
+    return recorded.cross.update(read).sum(2)
 
 
 def _logit(recorded: Recorded) -> Float[Tensor, "position block source"]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..ledger import Ledger
 from ..trace import Trace
 
-__all__ = ["attribute_alti_logit", "mix"]
+__all__ = ["attribute_alti_logit", "carry_down", "mix"]
 
 
 def attribute_alti_logit(trace: Trace, ledgers: Sequence[Ledger]) -> list[Float[Tensor, "block _"]]:
@@ -25,15 +25,24 @@ def attribute_alti_logit(trace: Trace, ledgers: Sequence[Ledger]) -> list[Float[
     contributions = trace.decoder.contributions
     positions = contributions[0].chunks[-1].shape[2] if contributions else None
     updates = _pad([ledger.by_head.sum(1) for ledger in ledgers], positions)
-    each = trace.places.each
-    tracked = updates[:, :0]
-    for index in reversed(range(updates.shape[1])):
-        if tracked.shape[1] > 0:
-            rows = rearrange(tracked, "(example each) row source -> example (each row) source", each=each)
-            rows = contributions[index].carry(rows)
-            tracked = rearrange(rows, "example (each row) source -> (example each) row source", each=each)
-        tracked = torch.cat([updates[:, index : index + 1], tracked], dim=1)
+    lowest, above = updates[:, :1], updates[:, 1:]
+    tracked = torch.cat([lowest, carry_down(trace, above)], dim=1)
     return [rows[:, : ledger.by_head.shape[2]] for rows, ledger in zip(tracked, ledgers, strict=True)]
+
+
+def carry_down(
+    trace: Trace, rows: Float[Tensor, "position above source"]
+) -> Float[Tensor, "position above source"]:
+    """Carry a row from above every block but the last down to the input; any more go down with the highest.
+
+    The first row passes through C of the first block, the next through C of the second and the first.
+    """
+    each = trace.places.each
+    carried = rearrange(rows, "(example each) above source -> example above each source", each=each).clone()
+    for block in reversed(range(len(trace.decoder.stream_in) - 1)):
+        above = carried[:, block:]
+        above.copy_(trace.decoder.contributions[block].carry(above.flatten(1, 2)).view_as(above))
+    return rearrange(carried, "example above each source -> (example each) above source")
 
 
 def mix(trace: Trace) -> Float[Tensor, "block stream source"]:

@@ -14,6 +14,7 @@ from ..models.architecture import Attention
 from ..models.model import Model, module_at, output_weight
 from ..norm import freeze
 from ..trace import AttentionTrace, Trace
+from .alti_logit import carry_down
 
 __all__ = ["mix_rows"]
 
@@ -24,16 +25,10 @@ _AT_ONCE = 2**24
 @torch.no_grad()
 def mix_rows(model: Model, trace: Trace) -> list[Float[Tensor, "block _"]]:
     """Give the rows of every explained position, in a trace with the contributions of all blocks but one."""
-    contributions, each = trace.decoder.contributions, trace.places.each
-    rows = _contribute_last(model, trace)[:, None]
-    own = torch.zeros_like(rows)
-    places = list(trace.places)
-    own[torch.arange(len(places)), 0, places] = 1
-    for block in reversed(range(len(model.blocks) - 1)):
-        rows = torch.cat([own, rows], dim=1)
-        rows = rearrange(rows, "(example each) row source -> example (each row) source", each=each)
-        rows = contributions[block].carry(rows)
-        rows = rearrange(rows, "example (each row) source -> (example each) row source", each=each)
+    last, places = _contribute_last(model, trace), list(trace.places)
+    own = torch.zeros_like(last)
+    own[torch.arange(len(places)), places] = 1
+    rows = carry_down(trace, torch.stack([*[own] * (len(model.blocks) - 1), last], dim=1))
     return [own[:, : place + 1].cpu() for own, place in zip(rows, places, strict=True)]
 
 

@@ -34,59 +34,60 @@ class Entries:
     cross_attention_bias: Float[Tensor, "position block"] | None = None
 
 
-class _Attention:
-    """What is gathered of one attention sub-layer, from the last block to the first."""
-
-    def __init__(self) -> None:
-        self.by_head: list[Tensor] = []
-        self.bias: list[Tensor] = []
-        self.sums: list[tuple[Tensor, Tensor]] = []
-
-    def gather(self, part: AttentionPart, block: int, direction: Float[Tensor, "position model"]) -> None:
-        self.by_head.insert(0, part.update(block, direction).cpu())
-        self.bias.insert(0, direction @ part.bias[block])
-        self.sums.insert(0, part.add_up(block))  # beside the update: W_O is read from memory once
-
-
 def read_off(model: Model, trace: Trace, targets: Sequence[Target]) -> Entries:
     """Read off every update of the targets, one for each position, and prove what they were made of."""
     stack = model.decoder_stack
     parts = replay(model, stack, trace.decoder)
     direction, norm_bias = enter_stack(model, trace, unembedding_direction(model, targets))
-    gathered = {part.name: _Attention() for part in parts if isinstance(part, AttentionPart)}
-    mlp: list[Tensor] = []
+    directions: list[list[Tensor]] = [[] for _ in parts]
     for block in reversed(range(len(stack.blocks))):
-        for part in reversed(parts):
+        for part, gathered in reversed([*zip(parts, directions, strict=True)]):
             direction, written, bias = part.pull_back(block, direction)
             norm_bias = norm_bias + bias
-            if isinstance(part, AttentionPart):
-                gathered[part.name].gather(part, block, written)
-            else:
-                mlp.insert(0, (part.trace.output[block] * written).sum(-1))
-    for part in parts:
+            gathered.insert(0, written)
+    attention: dict[str, tuple[Tensor, Tensor]] = {}
+    for part, gathered in zip(parts, directions, strict=True):
+        written = torch.stack(gathered)
         if isinstance(part, AttentionPart):
-            prove_attention(model, stack, part, gathered[part.name].sums)
+            bias = torch.einsum("bpm,bm->pb", written, part.bias)
+            attention[part.name] = _read_attention(model, stack, part, written), bias.cpu()
+        else:
+            mlp = torch.einsum("bpm,bpm->pb", written, part.trace.output)
     if trace.encoder is not None and model.encoder_stack is not None:
         _prove_stack(model, model.encoder_stack, trace.encoder)
-    own, cross = gathered["attention"], gathered.get("cross-attention")
+    by_head, attention_bias = attention["attention"]
+    cross_by_head, cross_bias = attention.get("cross-attention", (None, None))
     return Entries(
-        by_head=torch.stack(own.by_head, dim=1),
-        attention_bias=torch.stack(own.bias, dim=1).cpu(),
-        mlp=torch.stack(mlp, dim=1).cpu(),
+        by_head=by_head,
+        attention_bias=attention_bias,
+        mlp=mlp.cpu(),
         embedding=(trace.decoder.stream_in[0] * direction).sum(-1).cpu(),
         norm_bias=norm_bias.cpu(),
         unembedding_bias=unembedding_bias(model, targets).cpu(),
         logit=read_logits(trace.uncapped, targets).cpu(),
-        cross_by_head=None if cross is None else torch.stack(cross.by_head, dim=1),
-        cross_attention_bias=None if cross is None else torch.stack(cross.bias, dim=1).cpu(),
+        cross_by_head=cross_by_head,
+        cross_attention_bias=cross_bias,
     )
+
+
+def _read_attention(
+    model: Model, stack: LoadedStack, part: AttentionPart, directions: Float[Tensor, "block position model"]
+) -> Float[Tensor, "position block head source"]:
+    """Read off what an attention sub-layer adds, and prove it."""
+    read, sums = [], []
+    for block, context in enumerate(part.weigh()):
+        read.append(part.read(block, directions[block]))
+        sums.append(part.add_up(block, context))  # beside the direction: W_O comes from memory once
+    prove_attention(model, stack, part, sums)
+    return part.update(read)
 
 
 def _prove_stack(model: Model, stack: LoadedStack, trace: StackTrace) -> None:
     """Prove that a stack was recorded as it is described, where no direction is pulled through it."""
     for part in replay(model, stack, trace):
         if isinstance(part, AttentionPart):
-            prove_attention(model, stack, part, [part.add_up(block) for block in range(len(stack.blocks))])
+            sums = [part.add_up(block, context) for block, context in enumerate(part.weigh())]
+            prove_attention(model, stack, part, sums)
 
 
 def enter_stack(

@@ -9,6 +9,7 @@ and what costs is how many there are.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import cast
 
 import torch
@@ -77,40 +78,59 @@ class AttentionPart(Part):
         """What it is called in messages."""
         return "cross-attention" if self.trace.cross else "attention"
 
-    def update(
+    def read(
         self, block: int, direction: Float[Tensor, "position model"]
-    ) -> Float[Tensor, "position head source"]:
-        """Give A[h,t,j] · (v[h,j] · (W_O[h] u)): what each source adds through each head [eq. 6, 8]."""
-        weights, value = self.trace.weights[block], self.trace.values[block]
-        read = direction.to(value.device) @ self.weights[block].flatten(0, 1).T
-        read = rearrange(
-            read,
-            "(example each) (value_head group dim) -> example value_head (group each) dim",
-            example=value.shape[0],
-            value_head=value.shape[1],
-            dim=value.shape[3],
-        )
-        worth = rearrange(
-            read @ value.transpose(2, 3),
-            "example value_head (group each) source -> (example each) (value_head group) source",
-            each=weights.shape[0] // value.shape[0],
-        )
-        return weights * worth
+    ) -> Float[Tensor, "position written"]:
+        """Pull a direction back through an output projection: W_O u, heads side by side."""
+        weight = self.weights[block].flatten(0, 1)
+        return direction.to(weight.device) @ weight.T
 
-    def add_up(self, block: int) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position 1"]]:
-        """Give what all heads wrote, all sources together, and the sum of their lengths."""
-        weights, value = self.trace.weights[block], self.trace.values[block]
-        grouped = rearrange(
-            weights,
-            "(example each) (value_head group) source -> example value_head (group each) source",
-            example=value.shape[0],
-            value_head=value.shape[1],
-        )
-        context = rearrange(
-            grouped @ value,
-            "example value_head (group each) dim -> (value_head group) (example each) dim",
-            each=weights.shape[0] // value.shape[0],
-        )
+    def update(
+        self, read: Sequence[Float[Tensor, "position _written"]]
+    ) -> Float[Tensor, "position block head source"]:
+        """Give A[h,t,j] · (v[h,j] · (W_O[h] u)): what each source adds through each head [eq. 6, 8].
+
+        `read`: W_O u by block. The result is on the CPU.
+        """
+        updates, blocks = [], iter(read)
+        for run in self.trace.runs:
+            own = rearrange(
+                torch.stack([*islice(blocks, len(run.values))]),
+                "block (example each) (value_head group dim) -> block example value_head (group each) dim",
+                example=run.values.shape[1],
+                value_head=run.values.shape[2],
+                dim=run.values.shape[4],
+            )
+            worth = rearrange(
+                own @ run.values.transpose(3, 4),
+                "block example value_head (group each) source "
+                "-> (example each) block (value_head group) source",
+                each=run.weights.shape[1] // run.values.shape[1],
+            )
+            updates.append((worth * run.weights.transpose(0, 1)).cpu())
+        return updates[0] if len(updates) == 1 else torch.cat(updates, dim=1)
+
+    def weigh(self) -> list[Float[Tensor, "_head position _dim"]]:
+        """Give what each head read, all sources together, by block."""
+        contexts: list[Tensor] = []
+        for run in self.trace.runs:
+            grouped = rearrange(
+                run.weights,
+                "... (example each) (value_head group) source -> ... example value_head (group each) source",
+                example=run.values.shape[1],
+                value_head=run.values.shape[2],
+            )
+            contexts += rearrange(
+                grouped @ run.values,
+                "block example value_head (group each) dim -> block (value_head group) (example each) dim",
+                each=run.weights.shape[1] // run.values.shape[1],
+            )
+        return contexts
+
+    def add_up(
+        self, block: int, context: Float[Tensor, "_head position _dim"]
+    ) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position 1"]]:
+        """Give what all heads wrote together for what they read, and the sum of their lengths."""
         heads = context @ self.weights[block]
         return heads.sum(0), _length(heads).sum(0)
 
@@ -163,11 +183,7 @@ def _freeze_part(
         return MlpPart(norm_after, norm_sum, multiplier, trace)
     projections = stack.in_blocks(sublayer.output)
     weights = tuple(
-        rearrange(
-            output_weight(projection, model.compute_dtype),
-            "(head dim) model -> head dim model",
-            head=own.shape[1],
-        )
+        output_weight(projection, model.compute_dtype).view(own.shape[1], -1, stream.shape[2])
         for projection, own in zip(projections, trace.weights, strict=True)
     )
     biases = [output_bias(projection, model.compute_dtype) for projection in projections]

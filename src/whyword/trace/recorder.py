@@ -28,7 +28,7 @@ from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
 from .running import make_inputs, run_inputs
 from .store import Store
-from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
+from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace, Weighed
 
 __all__ = ["read_out", "record"]
 
@@ -159,8 +159,10 @@ class _Recorder:
             stream_in=store.of_all("stream in"),
             sublayers=tuple(
                 AttentionTrace(
-                    weights=store.by_block(f"weights {order}"),
-                    values=store.by_block(f"values {order}"),
+                    runs=tuple(
+                        Weighed(weights, values)
+                        for weights, values in store.in_runs(f"weights {order}", f"values {order}")
+                    ),
                     output=store.of_all(f"output {order}"),
                     contributions=self._chunks(f"contributions {order}"),
                     rolled=self._chunks(f"rolled {order}"),

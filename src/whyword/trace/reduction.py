@@ -1,12 +1,13 @@
 """One attention sub-layer, reduced while it runs to what is kept of it."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..contributions import Contributions, contribute, contribute_across, contribute_both_ways
 from ..models.architecture import Attention
@@ -81,29 +82,14 @@ class Reduction:
             residual, whole = frozen.map_vectors(residual), frozen.apply(whole)
             scale = frozen.scale if scale is None else scale * frozen.scale
             projected = frozen.map_rows(projected)
-        causal = self.stack.causal and not self.sublayer.cross
-        explained, kept = places.shared, whole.new_zeros(0)
-        if explained is not None:
-            examples, heads, sources, _ = projected.shape
-            kept = whole.new_zeros(examples, places.each, heads, sources)
-
-        def weigh(rows: slice) -> Float[Tensor, "example head row source"]:
-            weights = self.weigher.weigh(rows, rows.stop if causal else projected.shape[2])
-            self._prove_weights(weights, rows)
-            if explained is not None:
-                first, last = max(rows.start, explained.start), min(rows.stop, explained.stop)
-                if first < last:
-                    own = weights[:, :, first - rows.start : last - rows.start].transpose(1, 2)
-                    kept[:, first - explained.start : last - explained.start, :, : own.shape[3]] = own
-            return weights if scale is None else weights * scale[:, None, rows]
-
-        workspace = self.model.workspace
-        if causal:
+        explained: list[Tensor] = []
+        weigh, workspace = partial(self._weigh_rows, places, scale, explained), self.model.workspace
+        if self._causal:
             contributions = contribute(weigh, projected, residual, whole, rows, workspace)
         else:
             several = contribute_across if self.sublayer.cross else contribute_both_ways
             contributions = several(weigh, projected, residual, whole, rows, lengths or (), workspace)
-        weights = self.weigh(places) if explained is None else kept.flatten(0, 1)
+        weights = torch.cat(explained, dim=1).flatten(0, 1) if explained else self.weigh(places)
         return Mixed(weights, contributions, whole)
 
     def roll(self, rows: int) -> Contributions:
@@ -118,12 +104,35 @@ class Reduction:
             chunks.append(half)
         return Contributions(tuple(chunks))
 
+    @property
+    def _causal(self) -> bool:
+        """Whether a row sees only what is not after it."""
+        return self.stack.causal and not self.sublayer.cross
+
+    def _weigh_rows(
+        self,
+        places: Places,
+        scale: Float[Tensor, "example stream 1"] | None,
+        explained: list[Tensor],
+        rows: slice,
+    ) -> Float[Tensor, "example head row source"]:
+        """Give the attention weights of some rows, proven, times their scale; gather what is explained."""
+        sources = self.weigher.value.shape[2]
+        weights = self.weigher.weigh(rows, rows.stop if self._causal else sources)
+        self._prove_weights(weights, rows)
+        if places.shared is not None:
+            first, last = max(rows.start, places.shared.start), min(rows.stop, places.shared.stop)
+            if first < last:
+                own = weights[:, :, first - rows.start : last - rows.start].transpose(1, 2)
+                explained.append(pad(own, (0, sources - own.shape[3])))
+        return weights if scale is None else weights * scale[:, None, rows]
+
     def _project_values(self) -> Float[Tensor, "example head source model"]:
         """Give P[h, j] = v[h, j] W_O[h]: what a source writes through a head when it gets all the weight."""
         dtype = self.model.compute_dtype
         examples, value_heads, _, dim = self.weigher.value.shape
         weight = output_weight(module_at(self.stack.blocks[self.index], self.sublayer.output), dtype)
-        weight = rearrange(weight, "(head dim) model -> head dim model", dim=dim)
+        weight = weight.view(-1, dim, weight.shape[1])  # a head after the other
         value = self.weigher.value.to(dtype)
         value = rearrange(value, "example head source dim -> head (example source) dim")
         if value_heads < weight.shape[0]:
@@ -134,38 +143,46 @@ class Reduction:
             projected, "head (example source) model -> example head source model", example=examples
         )
 
+    @cached_property
+    def _read_values(
+        self,
+    ) -> tuple[Float[Tensor, "example value_head source"], Float[Tensor, "example value_head source"]]:
+        """Give the values along the fixed direction, and their lengths: once for all rows."""
+        value = self.weigher.value.to(self.model.compute_dtype)
+        direction, _ = _fixed_direction(value.shape[3], value.dtype, value.device)
+        return value.contiguous() @ direction, torch.linalg.vector_norm(value, dim=3)
+
     def _prove_weights(self, weights: Float[Tensor, "example head row source"], rows: slice) -> None:
         """Compare the weights with what the model's own attention gave, along one direction.
 
         A wrong weight at any position changes the sum in almost every direction (Freivalds' check), so one
         fixed direction tells, at the cost of reading the weights once.
         """
-        value = self.weigher.value[:, :, : weights.shape[3]].to(weights.dtype)
-        heads, dim = weights.shape[1], value.shape[3]
-        context = rearrange(
-            self.context[:, rows].to(weights.dtype),
-            "example row (head dim) -> example row head dim",
-            head=heads,
-        )
-        direction = _fixed_direction(dim, weights.dtype, weights.device)
-        projected = value.contiguous() @ direction
-        longest = torch.linalg.vector_norm(value, dim=3).amax(2, keepdim=True)
-        if value.shape[1] < heads:
-            projected, longest = (
-                each.repeat_interleave(heads // value.shape[1], dim=1) for each in (projected, longest)
+        heads, sources = weights.shape[1], weights.shape[3]
+        along, lengths = (each[:, :, :sources].to(weights) for each in self._read_values)
+        longest = lengths.amax(2, keepdim=True)
+        if along.shape[1] < heads:
+            along, longest = (
+                each.repeat_interleave(heads // along.shape[1], dim=1) for each in (along, longest)
             )
+        context = self.context[:, rows].to(weights.dtype)
+        context = context.view(*context.shape[:2], heads, -1)
+        direction, length = _fixed_direction(context.shape[3], weights.dtype, weights.device)
         require_close(
             "attention weights × values",
             self.stack.name_block(self.index) + (", cross-attention" if self.sublayer.cross else ""),
-            found=(projected[:, :, None] @ weights.transpose(2, 3))[:, :, 0],  # this way round it is fastest
+            found=(along[:, :, None] @ weights.transpose(2, 3))[:, :, 0],  # this way round it is fastest
             expected=(context @ direction).transpose(1, 2),
-            scale=longest * torch.linalg.vector_norm(direction),
+            scale=longest * length,
             tolerance=tolerance_of(self.model.dtype),
         )
 
 
 @lru_cache
-def _fixed_direction(width: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, " width"]:
-    """Give a direction with components of all signs and sizes, the same on every call."""
+def _fixed_direction(
+    width: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Float[Tensor, " width"], float]:
+    """Give a direction with components of all signs and sizes, the same on every call, and its length."""
     steps = torch.arange(1, width + 1, dtype=dtype, device=device)
-    return (steps * steps).sin_()
+    direction = (steps * steps).sin_()
+    return direction, float(torch.linalg.vector_norm(direction))

@@ -5,6 +5,8 @@ no longer fits there, and the heap grows block by block onto pages that were nev
 as all sums of a logit explanation.
 """
 
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -42,6 +44,14 @@ class Store:
     def by_block(self, name: str) -> tuple[Tensor, ...]:
         """Give what was kept under a name, block by block."""
         return tuple(piece[block] for block, piece in self._kept.get(name, {}).items())
+
+    def in_runs(self, *names: str) -> Iterator[tuple[Tensor, ...]]:
+        """Give what was kept under some names in every block: one tensor each for blocks, one after the
+        other, that lie in one piece."""
+        columns = [self._kept[name] for name in names]
+        for _, run in groupby(range(self._blocks), lambda block: [id(column[block]) for column in columns]):
+            blocks = [*run]
+            yield tuple(column[blocks[0]][blocks[0] : blocks[-1] + 1] for column in columns)
 
     def of_all(self, name: str) -> Tensor:
         """Give what was kept under a name in every block, as one tensor."""

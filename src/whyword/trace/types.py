@@ -8,7 +8,7 @@ tensor per block, on the device of that block.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..contributions import ROWS, Contributions
 
-__all__ = ["AttentionTrace", "MlpTrace", "Places", "Plan", "StackTrace", "Trace"]
+__all__ = ["AttentionTrace", "MlpTrace", "Places", "Plan", "StackTrace", "Trace", "Weighed"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Places:
         """How many positions of an example are explained."""
         return len(self.ranges[0])
 
-    @property
+    @cached_property
     def shared(self) -> slice | None:
         """The positions, where they are the same in all examples."""
         first = self.ranges[0]
@@ -75,13 +75,21 @@ def _index(ranges: tuple[range, ...], device: torch.device) -> Int[Tensor, "exam
 
 
 @dataclass(frozen=True)
+class Weighed:
+    """What an attention sub-layer read, in blocks one after the other that are alike and on one device."""
+
+    weights: Float[Tensor, "block position head source"]
+    """Attention weights of the explained positions."""
+    values: Float[Tensor, "block example value_head source dim"]
+    """Value vectors as the model computed them; groups of heads may share one."""
+
+
+@dataclass(frozen=True)
 class AttentionTrace:
     """What one attention sub-layer did, in all blocks."""
 
-    weights: tuple[Float[Tensor, "position _head _source"], ...]
-    """Attention weights of the explained positions, by block."""
-    values: tuple[Float[Tensor, "example _value_head _source _dim"], ...]
-    """Value vectors as the model computed them, by block; groups of heads may share one."""
+    runs: tuple[Weighed, ...]
+    """What was read, in as few pieces as there can be."""
     output: Float[Tensor, "block position model"]
     """What the output projection gave, its bias included."""
     contributions: tuple[Contributions, ...]
@@ -91,6 +99,16 @@ class AttentionTrace:
     """The same of ½ A + ½ I, heads averaged: how attention rollout takes a block."""
     cross: bool = False
     """Whether sources are the encoder's positions."""
+
+    @property
+    def weights(self) -> tuple[Float[Tensor, "position _head _source"], ...]:
+        """Attention weights of the explained positions, by block."""
+        return tuple(weights for run in self.runs for weights in run.weights)
+
+    @property
+    def values(self) -> tuple[Float[Tensor, "example _value_head _source _dim"], ...]:
+        """Value vectors, by block."""
+        return tuple(values for run in self.runs for values in run.values)
 
 
 @dataclass(frozen=True)
