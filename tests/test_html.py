@@ -357,9 +357,16 @@ def test_the_ledger_adds_up(show: Open) -> None:
     numbers = [float(number.replace("−", "-")) for _, number in rows]
     assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=2e-3)
     assert numbers[:2] == [-0.25, 1.124]
-    total = f"{KEYS['ledger']['total']:.6f}".replace("-", "−")
-    proof = page.locator(".proof").text_content()
-    assert proof == f"total {total} = model’s own logit difference {total}, relative error 3e−7"
+
+
+def test_the_proof_says_both_errors(show: Open) -> None:
+    page = show({**KEYS, "ledger": {**KEYS["ledger"], "total": -0.1363, "logit": -0.136307, "error": 2e-7}})
+    assert page.locator(".proof").text_content() == (
+        "total −0.136300, model’s own logit difference −0.136307: "
+        "off by 7e−6, which is 2e−7 of the size of all entries"
+    )
+    title = page.locator(".proof span").get_attribute("title")
+    assert title == "relative error: |total − logit| ÷ sum of absolute entries"
 
 
 def test_bars_go_on_where_the_last_one_ended(show: Open) -> None:
@@ -909,16 +916,49 @@ def test_words_of_a_translation_light_what_they_belong_to(show: Open) -> None:
     )
 
 
-def test_the_answer_is_a_sentence(show: Open) -> None:
+def with_ledger(
+    attention: float, mlp: float, rest: float, foils: Sequence[str] = (" have",)
+) -> dict[str, Any]:
+    """A document of which attention, MLPs and the rest make so much."""
+    document = make_document(["A", " b"], [[0.5, -0.25]], foils=foils)
+    total = attention + mlp + rest
+    made = {"attention": [attention], "mlp": [mlp], "embedding": rest, "total": total, "logit": total}
+    return {**document, "ledger": {**document["ledger"], **made}}
+
+
+def test_the_answer_is_in_sentences(show: Open) -> None:
     weights = {"method": "attention", "measure": measured("share", "weights"), "by_block": [KEYS["scores"]]}
+    blind = measured("share", "weights", contrastive=False)
+    words = "By token, attention towards has: A +0.50; "
+    foil = f"{words}towards have: b −0.25 (logits)."
+    quiet = with_ledger(0.0, 0.0, 0.0)
     documents = {
-        "Towards has: The +1.50; towards have: keys −0.38 (logits).": KEYS,
-        "Towards has: A +0.50 (logits).": make_document(["A", " b"], [[0.5, -0.01]], foils=[]),
-        "Towards has: A +0.50; towards the others: b −0.25 (logits).": make_document(
-            ["A", " b"], [[0.5, -0.25]], foils=[" is", " was"]
+        f"Attention +4.71 and MLPs −1.39 make most of +3.42. {foil}": with_ledger(4.71, -1.39, 0.1),
+        f"Attention +4.71, MLPs −1.39, embedding and biases +1.00 make +4.32. {foil}": with_ledger(
+            4.71, -1.39, 1
         ),
-        "": make_document(["A", " b"], [[0.0, 0.0]]),
+        f"Attention speaks for have (−6.79), the MLPs for has (+7.11): the MLPs decide. {foil}": with_ledger(
+            -6.79, 7.11, 0
+        ),
+        f"Attention speaks for has (+1.00), the MLPs for have (−2.00): the MLPs decide. {foil}": with_ledger(
+            1, -2, 0.5
+        ),
+        # Neither decides: what is left does.
+        f"Attention −1.00, MLPs +0.50, embedding and biases +2.00 make +1.50. {foil}": with_ledger(
+            -1, 0.5, 2
+        ),
+        "Attention speaks against it (−1.00), the MLPs for has (+2.00): the MLPs decide. "
+        f"{words}away from it: b −0.25 (logits).": with_ledger(-1, 2, 0, foils=[]),
+        "Attention speaks for the others (−1.00), the MLPs for has (+2.00): the MLPs decide. "
+        f"{words}towards the others: b −0.25 (logits).": with_ledger(-1, 2, 0, foils=[" is", " was"]),
+        "By token, attention towards have: b −0.25 (logits).": {
+            **quiet,
+            "scores": [0.0, -0.25],
+        },
+        "": {**quiet, "scores": [0.0, 0.0]},
         "Highest scores: The +1.50; lowest: keys −0.38 (share).": {**KEYS, **weights},
+        "Lowest: keys −0.38 (share).": {**KEYS, **weights, "scores": [0.0, 0.5, -0.875]},
+        "Highest scores: The 1.50 (share).": {**KEYS, **weights, "measure": blind, "scores": [1.5, 0.0, 0.0]},
     }
     page = show(*documents.values())
     assert page.locator(".answer").all_text_contents() == list(documents)

@@ -171,7 +171,7 @@ def test_whoever_opens_the_page_sees_an_explanation(show: Show, toy: whyword.Mod
     assert numbers_of(tab) == pytest.approx(asked.scores.tolist(), abs=1e-3)
     assert tab.locator(".ledger tfoot").text_content().startswith("total")
     assert "How to read it" in tab.locator("#hint").text_content()
-    assert tab.locator(".answer").text_content().startswith("Towards")
+    assert tab.locator(".answer").text_content().startswith("Attention ")
     assert tab.get_by_role("status").text_content().startswith("Done. Why")
     assert tab.locator(".column").get_attribute("aria-busy") is None
 

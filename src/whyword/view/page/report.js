@@ -245,9 +245,9 @@ function promptPieces({ text, tokens, scores, forced }) {
 const NAMED = 3; // words that an answer names for each side
 const SMALL = 0.05; // the part of the strongest word's score below which a word is not named
 
-/** The answer in a sentence: the words that speak most for the target, and those that speak against it. */
+/** The answer in sentences: what attention and the MLPs made, and the words that speak for the target and against it. */
 function answer(explanation) {
-  const { adds_up: exact, unit } = measureOf(explanation);
+  const measure = measureOf(explanation);
   const words = wordColumns(explanation).map((column) => ({ text: column.text, score: sumOver(column, explanation.scores) }));
   const least = SMALL * Math.max(...words.map((word) => Math.abs(word.score)));
   const strongest = (sign) =>
@@ -255,20 +255,50 @@ function answer(explanation) {
       .filter((word) => sign * word.score > least)
       .sort((one, two) => sign * (two.score - one.score))
       .slice(0, NAMED);
-  const side = (name, found) =>
-    found.length > 0
-      ? [element("span", {}, ...name, ": ", ...found.flatMap(({ text, score }, index) => [index > 0 ? ", " : "", quotedWord(text), ` ${signed(score, 2)}`]))]
-      : [];
-  const [raised, lowered] = exact ? sidesOf(explanation) : [["Highest scores"], ["lowest"]];
-  const sides = [...side(raised, strongest(1)), ...side(lowered, strongest(-1))];
-  if (sides.length === 0) return element("p", { class: "answer" });
-  return element("p", { class: "answer" }, ...sides.flatMap((each, index) => [index > 0 ? "; " : "", each]), ` (${unit}).`);
+  const side = (name, found) => (found.length > 0 ? [element("span", {}, ...name, ": ", ...namedWords(found, 2, measure))] : []);
+  const [raised, lowered] = measure.adds_up ? towards(explanation) : [["highest scores"], ["lowest"]];
+  const sides = [...side(raised, strongest(1)), ...side(lowered, strongest(-1))].flatMap((each, index) => [index > 0 ? "; " : "", each]);
+  const split = measure.adds_up ? decision(explanation) : [];
+  const said = element("p", { class: "answer" }, ...split);
+  if (sides.length === 0) return said;
+  if (measure.adds_up) said.append(split.length > 0 ? " " : "", "By token, attention ");
+  else if (sides[1].firstChild) sides[1].firstChild.data = capitalise(sides[1].firstChild.data);
+  said.append(...sides, ` (${measure.unit}).`);
+  return said;
+}
+
+/** Words with their numbers, in a row; `digits` decimals. */
+function namedWords(found, digits, { contrastive } = { contrastive: true }) {
+  const number = contrastive ? signed : plain;
+  return found.flatMap(({ text, score }, index) => [index > 0 ? ", " : "", quotedWord(text), ` ${number(score, digits)}`]);
 }
 
 /** What raises and what lowers is for: the target, and the foil. */
-function sidesOf({ target, foils }) {
+function towards({ target, foils }) {
   const against = foils.length === 1 ? ["towards ", quotedWord(foils[0].text)] : [foils.length > 1 ? "towards the others" : "away from it"];
-  return [["Towards ", quotedWord(target.text)], against];
+  return [["towards ", quotedWord(target.text)], against];
+}
+
+const SLIGHT = 0.1; // the part of the total up to which embedding and biases are not named
+
+/** What attention, the MLPs and the rest make together; and who decides, where attention speaks against the outcome. */
+function decision({ target, foils, ledger }) {
+  const [attention, mlps] = [total(ledger.attention), total(ledger.mlp)];
+  const rest = ledger.total - attention - mlps;
+  if (attention === 0 && mlps === 0) return [];
+  const against = (one, other) => one * other < 0;
+  if (against(attention, ledger.total) && against(attention, mlps) && !against(attention + mlps, ledger.total)) {
+    const speaks = (number) => {
+      if (number > 0) return ["for ", quotedWord(target.text)];
+      return foils.length === 1 ? ["for ", quotedWord(foils[0].text)] : [foils.length > 1 ? "for the others" : "against it"];
+    };
+    const [one, other] = [speaks(attention), speaks(mlps)];
+    return ["Attention speaks ", ...one, ` (${signed(attention, 2)}), the MLPs `, ...other, ` (${signed(mlps, 2)}): the MLPs decide.`];
+  }
+  const [most, all] = [Math.abs(rest) <= SLIGHT * Math.abs(ledger.total), signed(ledger.total, 2)];
+  return most
+    ? [`Attention ${signed(attention, 2)} and MLPs ${signed(mlps, 2)} make most of ${all}.`]
+    : [`Attention ${signed(attention, 2)}, MLPs ${signed(mlps, 2)}, embedding and biases ${signed(rest, 2)} make ${all}.`];
 }
 
 function quotedWord(text) {
@@ -390,8 +420,8 @@ function proof(explanation) {
   return element(
     "p",
     { class: "proof" },
-    `total ${plain(total, 6)} = model’s own ${quantity(explanation)} ${plain(logit, 6)}, `,
-    element("span", { title: "|total − logit| ÷ sum of absolute entries" }, `relative error ${exponent(error)}`),
+    `total ${plain(total, 6)}, model’s own ${quantity(explanation)} ${plain(logit, 6)}: off by ${exponent(Math.abs(total - logit))}, `,
+    element("span", { title: "relative error: |total − logit| ÷ sum of absolute entries" }, `which is ${exponent(error)} of the size of all entries`),
   );
 }
 
