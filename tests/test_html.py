@@ -407,7 +407,12 @@ def test_a_click_opens_and_closes_heads(show: Open) -> None:
         ["2.1", "+0.50", "0.00", "−1.00", "−0.50"],
         ["2.2", "+0.50", "0.00", "−1.00", "−0.50"],
     ]
-    assert "updates by source position, before mixing" in page.locator(".heads-note").text_content()
+    note = (
+        "A head reads positions; alti-logit then passes what it read back to the words that flowed into them."
+    )
+    assert note in page.locator(".heads-note").text_content()
+    page.locator(".heat tr.head").nth(0).locator("td").nth(2).hover()
+    assert "Block 2, head 1, s (position 3, id 102)" in page.locator(".readout").text_content()
     assert page.locator("th[aria-expanded=true]").all_text_contents() == ["2"]
     page.locator(".heat tr.block").nth(0).locator("td").nth(1).click()
     assert page.locator("tr.head").count() == 4
@@ -543,6 +548,9 @@ def test_a_continuation_is_a_triangle_that_opens_its_tokens(show: Open) -> None:
     assert page.title() == "Why “s are <b>”?"
     rows = page.locator(".triangle tbody tr")
     assert rows.locator("th").all_text_contents() == ["s", "␣are", "␣<b>"]
+    assert rows.locator("td:nth-child(2)").all_text_contents() == ["␣have"] * 3
+    assert page.locator(".triangle thead th").nth(1).text_content() == "and not"
+    assert "the logit difference" in page.locator(".triangle .legend").text_content()
     assert [rows.nth(row).locator("td.raises, td.lowers").count() for row in range(3)] == [2, 3, 4]
     assert page.locator(".chosen .slot").text_content() == "s"
     page.locator(".triangle button").nth(2).click()
@@ -551,6 +559,32 @@ def test_a_continuation_is_a_triangle_that_opens_its_tokens(show: Open) -> None:
     assert page.locator(".triangle button[aria-pressed=true]").count() == 1
     page.locator(".chosen tr.block th").first.click()
     assert page.locator(".chosen tr.head").count() == 2
+
+
+def test_whom_the_model_itself_prefers(show: Open) -> None:
+    likelier = {**KEYS["foils"][0], "text": " had", "logit": 11.5}
+    document = {**KEYS, "foils": [*KEYS["foils"], likelier]}
+    page = show(KEYS, document)
+    first, second = page.locator(".subtitle").all_text_contents()
+    assert "prefers" not in first
+    assert second.endswith("(the model itself prefers had)")
+
+
+def test_no_row_is_hidden_and_no_edge_unmarked(show: Open) -> None:
+    texts = [f" word{index}" for index in range(40)]
+    page = show(make_document(texts, blocks=40), make_document(texts[:2], blocks=41))
+    whole, limited = page.locator(".heat-scroll").all()
+    assert whole.evaluate("box => box.scrollHeight <= box.clientHeight + 1")
+    assert limited.evaluate("box => box.scrollHeight > box.clientHeight")
+    classes = "box => [...box.classList].filter(name => name.startsWith('more')).join()"
+    assert [whole.evaluate(classes), limited.evaluate(classes)] == ["more-right", "more-below"]
+    whole.evaluate("box => { box.scrollLeft = box.scrollWidth; }")
+    page.wait_for_selector(".heat-scroll.whole:not(.more-right)")
+
+
+def test_words_for_fingers(show: Open) -> None:
+    touched = show(KEYS, is_mobile=True, has_touch=True, viewport={"width": 390, "height": 800})
+    assert touched.locator(".readout").text_content().startswith("Tap a cell")
 
 
 def measured(unit: str, summary: str, **facts: bool) -> dict[str, Any]:
@@ -575,7 +609,17 @@ def test_a_comparison_has_a_row_for_every_method(show: Open) -> None:
     ]
     page = show({**prediction, "schema": "whyword.comparison/1", "methods": methods})
     rows = rows_of(page, "tbody tr")
-    assert [(row[0], row[-1]) for row in rows] == [("erasure", "probability"), ("attention", "share")]
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("erasure", "probability"),
+        ("attention not contrastive", "share"),
+    ]
+    # What is the same for every target neither raises nor lowers it.
+    assert not any("+" in text for text in rows[1])
+    assert (
+        page.locator(".heat .neutral").count()
+        == page.locator(".heat tbody tr").nth(1).locator("td").count() - 1
+    )
+    assert "Grey rows are not contrastive" in page.locator(".map .lead").text_content()
     assert float(rows[0][1].replace("−", "-")) == pytest.approx(scores[0] / 1000, abs=1e-4)
     strongest = page.locator(".heat.comparison tbody tr").evaluate_all(
         "rows => rows.map(row => Math.max(...[...row.cells]"
@@ -642,7 +686,7 @@ CONTRAST = """([strength, kind]) => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_numbers_can_be_read_on_every_colour(show: Open, scheme: str) -> None:
     page = show(KEYS, color_scheme=scheme)
-    for kind in ("raises", "lowers"):
+    for kind in ("raises", "lowers", "neutral"):
         for step in range(51):
             assert page.evaluate(CONTRAST, [step / 50, kind]) >= 4.5, (scheme, kind, step / 50)
 
@@ -733,9 +777,37 @@ def test_heads_as_a_map(show: Open) -> None:
     table = page.locator(".by-head")
     assert table.locator("thead th").all_text_contents() == ["block", "1", "2"]
     assert table.locator("tbody tr").first.locator("th, td").all_text_contents() == ["3", "+0.87", "+0.87"]
+    assert "the logit difference" in page.locator(".heads .legend").text_content()
     table.locator("button").nth(2).click()  # block 2, head 1
-    assert page.locator(".head-tokens").text_content().startswith("2.1 −0.500: The ")
+    said = page.locator(".head-tokens p")
+    assert said.first.text_content() == "Block 2, head 1 adds −0.500 by reading: s −1.000, The +0.500 …"
     assert page.locator(".head-tokens .piece").count() == 3
+    pressed = table.locator("[aria-pressed=true]")
+    assert pressed.get_attribute("aria-label") == "block 2, head 1: −0.50"
+    assert pressed.evaluate("button => getComputedStyle(button).outlineStyle") == "solid"
+
+
+def test_heads_are_one_stop_of_the_keyboard(show: Open) -> None:
+    page = show(KEYS)
+    table = page.locator(".by-head")
+    focused = "document.activeElement.ariaLabel"
+    assert table.locator("[tabindex='0']").count() == 1
+    table.locator("[tabindex='0']").focus()
+    for key, name in (
+        ("ArrowLeft", "block 3, head 1"),
+        ("ArrowRight", "block 3, head 2"),
+        ("ArrowDown", "block 2, head 2"),
+        ("ArrowDown", "block 1, head 2"),
+        ("ArrowDown", "block 1, head 2"),
+        ("ArrowUp", "block 2, head 2"),
+    ):
+        page.keyboard.press(key)
+        assert page.evaluate(focused).startswith(name)
+    page.keyboard.press("Enter")
+    assert "Block 2, head 2 adds" in page.locator(".head-tokens").text_content()
+    assert table.locator("[tabindex='0']").count() == 1
+    page.keyboard.press("Tab")
+    assert not page.evaluate("document.activeElement.closest('.by-head') !== null")
 
 
 def neurons_document() -> dict[str, Any]:
@@ -755,7 +827,9 @@ def neurons_document() -> dict[str, Any]:
 def test_neurons(show: Open) -> None:
     page = show(neurons_document())
     rows = page.locator(".ranking tbody tr")
-    assert rows.first.locator("th, td").all_text_contents() == ["1.2", "+0.700", "−2.00", "are <b>", "is"]
+    first = rows.first.locator("th, td").all_text_contents()
+    assert first == ["1.2", "+0.700", "reversed −2.00", "are <b>", "is"]
+    assert "here it lowers what its value vector promotes" in page.locator(".neurons .lead").text_content()
     assert rows.nth(1).locator("td").first.get_attribute("class") == "lowers"
     assert page.locator(".panels .point").count() == 3
     assert page.locator(".panels .name").all_text_contents() == ["2"]
