@@ -654,6 +654,12 @@ def test_a_link_to_a_model_that_is_not_here(show: Show) -> None:
 # ---------------------------------------------------------------- for everyone
 
 
+def test_a_link_cannot_ask_for_too_much(show: Show, toy: whyword.Model) -> None:
+    page = show(f"#prompt=A&place=4294967290{f'&model={toy.name}' * 100}")
+    assert page.locator("#columns > *").count() == 1
+    assert page.locator("#place option").count() == 2
+
+
 def test_by_keyboard_alone(show: Show) -> None:
     tab = show()
     tab.wait_for_selector(".candidates")

@@ -64,7 +64,7 @@ export function readState(fragment) {
   const chosen = Number.parseInt(text("chosen"), 10);
   return {
     ...state,
-    models: fields.getAll("model"),
+    models: [...new Set(fields.getAll("model"))],
     prompt: text("prompt"),
     chat: readTurns(text("chat")),
     target: fields.has("target") ? readWord(text("target")) : null,
