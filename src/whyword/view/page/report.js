@@ -1134,7 +1134,7 @@ function watchEdges(box) {
     box.classList.toggle("more-below", box.scrollTop + box.clientHeight < box.scrollHeight - 2);
   };
   const sizes = new ResizeObserver(look); // after the layout, so that nothing is laid out twice
-  [box, box.firstChild].forEach((each) => sizes.observe(each));
+  [box, ...box.children].forEach((each) => sizes.observe(each));
   box.addEventListener("scroll", look, { passive: true });
   return box;
 }
