@@ -470,9 +470,19 @@ def folder(toy: whyword.Model, tmp_path: Path) -> Path:
     return tmp_path / "my model [red]"
 
 
-@pytest.mark.parametrize("options", [[], ["--host", "0.0.0.0"]], ids=["here", "everywhere"])
-def test_the_command_serves_until_it_is_interrupted(folder: Path, options: list[str]) -> None:
-    command = [sys.executable, "-m", "whyword", "serve", "-m", str(folder), "--port", "0", *options]
+def test_the_command_serves_until_it_is_interrupted(folder: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "whyword",
+        "serve",
+        "-m",
+        str(folder),
+        "--port",
+        "0",
+        "--host",
+        "0.0.0.0",
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         told = process.stderr.readline()
@@ -484,7 +494,7 @@ def test_the_command_serves_until_it_is_interrupted(folder: Path, options: list[
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
     assert process.returncode == 130
-    assert ("whoever reaches this machine can use the models" in rest) == bool(options)
+    assert "whoever reaches this machine can use the models" in rest
     assert rest.endswith("stopped\n")
 
 
