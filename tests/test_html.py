@@ -357,9 +357,16 @@ def test_the_ledger_adds_up(show: Open) -> None:
     numbers = [float(number.replace("−", "-")) for _, number in rows]
     assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=2e-3)
     assert numbers[:2] == [-0.25, 1.124]
-    total = f"{KEYS['ledger']['total']:.6f}".replace("-", "−")
-    proof = page.locator(".proof").text_content()
-    assert proof == f"total {total} = model’s own logit difference {total}, relative error 3e−7"
+
+
+def test_the_proof_says_both_errors(show: Open) -> None:
+    page = show({**KEYS, "ledger": {**KEYS["ledger"], "total": -0.1363, "logit": -0.136307, "error": 2e-7}})
+    assert page.locator(".proof").text_content() == (
+        "total −0.136300, model’s own logit difference −0.136307: "
+        "off by 7e−6, which is 2e−7 of the size of all entries"
+    )
+    title = page.locator(".proof span").get_attribute("title")
+    assert title == "relative error: |total − logit| ÷ sum of absolute entries"
 
 
 def test_bars_go_on_where_the_last_one_ended(show: Open) -> None:
@@ -400,7 +407,12 @@ def test_a_click_opens_and_closes_heads(show: Open) -> None:
         ["2.1", "+0.50", "0.00", "−1.00", "−0.50"],
         ["2.2", "+0.50", "0.00", "−1.00", "−0.50"],
     ]
-    assert "updates by source position, before mixing" in page.locator(".heads-note").text_content()
+    note = (
+        "A head reads positions; alti-logit then passes what it read back to the words that flowed into them."
+    )
+    assert note in page.locator(".heads-note").text_content()
+    page.locator(".heat tr.head").nth(0).locator("td").nth(2).hover()
+    assert "Block 2, head 1, s (position 3, id 102)" in page.locator(".readout").text_content()
     assert page.locator("th[aria-expanded=true]").all_text_contents() == ["2"]
     page.locator(".heat tr.block").nth(0).locator("td").nth(1).click()
     assert page.locator("tr.head").count() == 4
@@ -536,6 +548,9 @@ def test_a_continuation_is_a_triangle_that_opens_its_tokens(show: Open) -> None:
     assert page.title() == "Why “s are <b>”?"
     rows = page.locator(".triangle tbody tr")
     assert rows.locator("th").all_text_contents() == ["s", "␣are", "␣<b>"]
+    assert rows.locator("td:nth-child(2)").all_text_contents() == ["␣have"] * 3
+    assert page.locator(".triangle thead th").nth(1).text_content() == "and not"
+    assert "the logit difference" in page.locator(".triangle .legend").text_content()
     assert [rows.nth(row).locator("td.raises, td.lowers").count() for row in range(3)] == [2, 3, 4]
     assert page.locator(".chosen .slot").text_content() == "s"
     page.locator(".triangle button").nth(2).click()
@@ -544,6 +559,32 @@ def test_a_continuation_is_a_triangle_that_opens_its_tokens(show: Open) -> None:
     assert page.locator(".triangle button[aria-pressed=true]").count() == 1
     page.locator(".chosen tr.block th").first.click()
     assert page.locator(".chosen tr.head").count() == 2
+
+
+def test_whom_the_model_itself_prefers(show: Open) -> None:
+    likelier = {**KEYS["foils"][0], "text": " had", "logit": 11.5}
+    document = {**KEYS, "foils": [*KEYS["foils"], likelier]}
+    page = show(KEYS, document)
+    first, second = page.locator(".subtitle").all_text_contents()
+    assert "prefers" not in first
+    assert second.endswith("(the model itself prefers had)")
+
+
+def test_no_row_is_hidden_and_no_edge_unmarked(show: Open) -> None:
+    texts = [f" word{index}" for index in range(40)]
+    page = show(make_document(texts, blocks=40), make_document(texts[:2], blocks=41))
+    whole, limited = page.locator(".heat-scroll").all()
+    assert whole.evaluate("box => box.scrollHeight <= box.clientHeight + 1")
+    assert limited.evaluate("box => box.scrollHeight > box.clientHeight")
+    classes = "box => [...box.classList].filter(name => name.startsWith('more')).join()"
+    assert [whole.evaluate(classes), limited.evaluate(classes)] == ["more-right", "more-below"]
+    whole.evaluate("box => { box.scrollLeft = box.scrollWidth; }")
+    page.wait_for_selector(".heat-scroll.whole:not(.more-right)")
+
+
+def test_words_for_fingers(show: Open) -> None:
+    touched = show(KEYS, is_mobile=True, has_touch=True, viewport={"width": 390, "height": 800})
+    assert touched.locator(".readout").text_content().startswith("Tap a cell")
 
 
 def measured(unit: str, summary: str, **facts: bool) -> dict[str, Any]:
@@ -568,7 +609,17 @@ def test_a_comparison_has_a_row_for_every_method(show: Open) -> None:
     ]
     page = show({**prediction, "schema": "whyword.comparison/1", "methods": methods})
     rows = rows_of(page, "tbody tr")
-    assert [(row[0], row[-1]) for row in rows] == [("erasure", "probability"), ("attention", "share")]
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("erasure", "probability"),
+        ("attention not contrastive", "share"),
+    ]
+    # What is the same for every target neither raises nor lowers it.
+    assert not any("+" in text for text in rows[1])
+    assert (
+        page.locator(".heat .neutral").count()
+        == page.locator(".heat tbody tr").nth(1).locator("td").count() - 1
+    )
+    assert "Grey rows are not contrastive" in page.locator(".map .lead").text_content()
     assert float(rows[0][1].replace("−", "-")) == pytest.approx(scores[0] / 1000, abs=1e-4)
     strongest = page.locator(".heat.comparison tbody tr").evaluate_all(
         "rows => rows.map(row => Math.max(...[...row.cells]"
@@ -635,7 +686,7 @@ CONTRAST = """([strength, kind]) => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_numbers_can_be_read_on_every_colour(show: Open, scheme: str) -> None:
     page = show(KEYS, color_scheme=scheme)
-    for kind in ("raises", "lowers"):
+    for kind in ("raises", "lowers", "neutral"):
         for step in range(51):
             assert page.evaluate(CONTRAST, [step / 50, kind]) >= 4.5, (scheme, kind, step / 50)
 
@@ -726,9 +777,37 @@ def test_heads_as_a_map(show: Open) -> None:
     table = page.locator(".by-head")
     assert table.locator("thead th").all_text_contents() == ["block", "1", "2"]
     assert table.locator("tbody tr").first.locator("th, td").all_text_contents() == ["3", "+0.87", "+0.87"]
+    assert "the logit difference" in page.locator(".heads .legend").text_content()
     table.locator("button").nth(2).click()  # block 2, head 1
-    assert page.locator(".head-tokens").text_content().startswith("2.1 −0.500: The ")
+    said = page.locator(".head-tokens p")
+    assert said.first.text_content() == "Block 2, head 1 adds −0.500 by reading: s −1.000, The +0.500 …"
     assert page.locator(".head-tokens .piece").count() == 3
+    pressed = table.locator("[aria-pressed=true]")
+    assert pressed.get_attribute("aria-label") == "block 2, head 1: −0.50"
+    assert pressed.evaluate("button => getComputedStyle(button).outlineStyle") == "solid"
+
+
+def test_heads_are_one_stop_of_the_keyboard(show: Open) -> None:
+    page = show(KEYS)
+    table = page.locator(".by-head")
+    focused = "document.activeElement.ariaLabel"
+    assert table.locator("[tabindex='0']").count() == 1
+    table.locator("[tabindex='0']").focus()
+    for key, name in (
+        ("ArrowLeft", "block 3, head 1"),
+        ("ArrowRight", "block 3, head 2"),
+        ("ArrowDown", "block 2, head 2"),
+        ("ArrowDown", "block 1, head 2"),
+        ("ArrowDown", "block 1, head 2"),
+        ("ArrowUp", "block 2, head 2"),
+    ):
+        page.keyboard.press(key)
+        assert page.evaluate(focused).startswith(name)
+    page.keyboard.press("Enter")
+    assert "Block 2, head 2 adds" in page.locator(".head-tokens").text_content()
+    assert table.locator("[tabindex='0']").count() == 1
+    page.keyboard.press("Tab")
+    assert not page.evaluate("document.activeElement.closest('.by-head') !== null")
 
 
 def neurons_document() -> dict[str, Any]:
@@ -748,7 +827,9 @@ def neurons_document() -> dict[str, Any]:
 def test_neurons(show: Open) -> None:
     page = show(neurons_document())
     rows = page.locator(".ranking tbody tr")
-    assert rows.first.locator("th, td").all_text_contents() == ["1.2", "+0.700", "−2.00", "are <b>", "is"]
+    first = rows.first.locator("th, td").all_text_contents()
+    assert first == ["1.2", "+0.700", "reversed −2.00", "are <b>", "is"]
+    assert "here it lowers what its value vector promotes" in page.locator(".neurons .lead").text_content()
     assert rows.nth(1).locator("td").first.get_attribute("class") == "lowers"
     assert page.locator(".panels .point").count() == 3
     assert page.locator(".panels .name").all_text_contents() == ["2"]
@@ -909,16 +990,49 @@ def test_words_of_a_translation_light_what_they_belong_to(show: Open) -> None:
     )
 
 
-def test_the_answer_is_a_sentence(show: Open) -> None:
+def with_ledger(
+    attention: float, mlp: float, rest: float, foils: Sequence[str] = (" have",)
+) -> dict[str, Any]:
+    """A document of which attention, MLPs and the rest make so much."""
+    document = make_document(["A", " b"], [[0.5, -0.25]], foils=foils)
+    total = attention + mlp + rest
+    made = {"attention": [attention], "mlp": [mlp], "embedding": rest, "total": total, "logit": total}
+    return {**document, "ledger": {**document["ledger"], **made}}
+
+
+def test_the_answer_is_in_sentences(show: Open) -> None:
     weights = {"method": "attention", "measure": measured("share", "weights"), "by_block": [KEYS["scores"]]}
+    blind = measured("share", "weights", contrastive=False)
+    words = "By token, attention towards has: A +0.50; "
+    foil = f"{words}towards have: b −0.25 (logits)."
+    quiet = with_ledger(0.0, 0.0, 0.0)
     documents = {
-        "Towards has: The +1.50; towards have: keys −0.38 (logits).": KEYS,
-        "Towards has: A +0.50 (logits).": make_document(["A", " b"], [[0.5, -0.01]], foils=[]),
-        "Towards has: A +0.50; towards the others: b −0.25 (logits).": make_document(
-            ["A", " b"], [[0.5, -0.25]], foils=[" is", " was"]
+        f"Attention +4.71 and MLPs −1.39 make most of +3.42. {foil}": with_ledger(4.71, -1.39, 0.1),
+        f"Attention +4.71, MLPs −1.39, embedding and biases +1.00 make +4.32. {foil}": with_ledger(
+            4.71, -1.39, 1
         ),
-        "": make_document(["A", " b"], [[0.0, 0.0]]),
+        f"Attention speaks for have (−6.79), the MLPs for has (+7.11): the MLPs decide. {foil}": with_ledger(
+            -6.79, 7.11, 0
+        ),
+        f"Attention speaks for has (+1.00), the MLPs for have (−2.00): the MLPs decide. {foil}": with_ledger(
+            1, -2, 0.5
+        ),
+        # Neither decides: what is left does.
+        f"Attention −1.00, MLPs +0.50, embedding and biases +2.00 make +1.50. {foil}": with_ledger(
+            -1, 0.5, 2
+        ),
+        "Attention speaks against it (−1.00), the MLPs for has (+2.00): the MLPs decide. "
+        f"{words}away from it: b −0.25 (logits).": with_ledger(-1, 2, 0, foils=[]),
+        "Attention speaks for the others (−1.00), the MLPs for has (+2.00): the MLPs decide. "
+        f"{words}towards the others: b −0.25 (logits).": with_ledger(-1, 2, 0, foils=[" is", " was"]),
+        "By token, attention towards have: b −0.25 (logits).": {
+            **quiet,
+            "scores": [0.0, -0.25],
+        },
+        "": {**quiet, "scores": [0.0, 0.0]},
         "Highest scores: The +1.50; lowest: keys −0.38 (share).": {**KEYS, **weights},
+        "Lowest: keys −0.38 (share).": {**KEYS, **weights, "scores": [0.0, 0.5, -0.875]},
+        "Highest scores: The 1.50 (share).": {**KEYS, **weights, "measure": blind, "scores": [1.5, 0.0, 0.0]},
     }
     page = show(*documents.values())
     assert page.locator(".answer").all_text_contents() == list(documents)

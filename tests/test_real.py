@@ -65,14 +65,14 @@ def test_a_long_continuation_from_one_pass(smollm: whyword.Model) -> None:
 
 
 def test_half_precision(smollm: whyword.Model, prompt: whyword.Tokens) -> None:
+    """In bfloat16; float16, which is slow on a CPU, is tested on small models."""
     exact = whyword.explain(smollm, prompt, target="has", foil="have")
-    for dtype, bound in ((torch.bfloat16, 2e-2), (torch.float16, 4e-3)):
-        network = type(smollm.network)(smollm.network.config).to(dtype)
-        network.load_state_dict(smollm.network.state_dict())
-        half = whyword.load(network, tokenizer=smollm.tokenizer)
-        e = whyword.explain(half, prompt, target="has", foil="have")
-        assert e.ledger.error <= bound
-        assert float((e.scores - exact.scores).abs().max()) <= 0.2
+    network = type(smollm.network)(smollm.network.config).to(torch.bfloat16)
+    network.load_state_dict(smollm.network.state_dict())
+    half = whyword.load(network, tokenizer=smollm.tokenizer)
+    e = whyword.explain(half, prompt, target="has", foil="have")
+    assert e.ledger.error <= 2e-2
+    assert float((e.scores - exact.scores).abs().max()) <= 0.2
 
 
 def test_the_default_is_what_the_gguf_file_holds(smollm: whyword.Model) -> None:

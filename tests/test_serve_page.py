@@ -171,7 +171,7 @@ def test_whoever_opens_the_page_sees_an_explanation(show: Show, toy: whyword.Mod
     assert numbers_of(tab) == pytest.approx(asked.scores.tolist(), abs=1e-3)
     assert tab.locator(".ledger tfoot").text_content().startswith("total")
     assert "How to read it" in tab.locator("#hint").text_content()
-    assert tab.locator(".answer").text_content().startswith("Towards")
+    assert tab.locator(".answer").text_content().startswith("Attention ")
     assert tab.get_by_role("status").text_content().startswith("Done. Why")
     assert tab.locator(".column").get_attribute("aria-busy") is None
 
@@ -240,6 +240,52 @@ def test_typed_words_and_several_foils(show: Show, toy: whyword.Model) -> None:
     assert "There is nothing to explain." in tab.get_by_role("alert").first.inner_text()
 
 
+def test_a_word_of_several_tokens_says_which_is_explained(show: Show, toy: whyword.Model) -> None:
+    tab = show(f"#prompt={PROMPT}&target=zebracorn&foil=have")
+    text = whyword.explain(toy, PROMPT, target="zebracorn", foil="have").target.text
+    assert text.strip() != "zebracorn"
+    shown = text.replace(" ", "␣")
+    note = f"‘zebracorn’ is several tokens; explained is ‘{shown}’, the first in which it differs."
+    assert tab.locator(".column header").text_content().endswith(note)
+    assert tab.locator("#words-note").text_content().strip() == note
+    tab.get_by_role("textbox", name="Why").fill("has")
+    tab.locator("#foil").fill("zebracorn")
+    run(tab)
+    assert f"; the comparison is with ‘{shown}’" in tab.locator("#words-note").text_content()
+    tab.get_by_label("compare with no other word").check()
+    wait_until(tab, "document.getElementById('words-note').textContent === ''")
+    tab.get_by_role("textbox", name="Why").fill("zebracorn")
+    run(tab)
+    assert tab.locator("#words-note").text_content().strip().endswith("the first of them.")
+
+
+def test_hints_are_true_of_the_method(show: Show) -> None:
+    tab = show(f"#prompt={PROMPT}&target=has&foil=have")
+    hint = tab.locator("#hint")
+    assert "the numbers add up" in hint.text_content()
+    assert "a row a block" in hint.text_content()
+    for method, said in (("erasure", "red above zero"), ("attention", "the same whatever word")):
+        tab.get_by_label("Method").select_option(method)
+        settle(tab)
+        assert said in hint.text_content()
+        assert "do not add up" in hint.text_content()
+        assert "block" not in hint.text_content()
+
+
+def test_candidates_of_another_prompt_are_pale(show: Show) -> None:
+    tab = show(f"#prompt={PROMPT}&target=has&foil=have")
+    candidates = tab.locator("section.next")
+    candidates.wait_for()
+    opacity = "each => getComputedStyle(each).opacity"
+    assert candidates.evaluate(opacity) == "1"
+    tab.get_by_role("textbox", name="Prompt").fill("Another one")
+    assert float(candidates.evaluate(opacity)) < 1
+    tab.get_by_role("textbox", name="Prompt").fill(PROMPT)
+    assert candidates.evaluate(opacity) == "1"
+    ask(tab, "Another one")
+    assert tab.locator("#next.edited").count() == 0
+
+
 def test_methods_views_and_their_addresses(show: Show, toy: whyword.Model) -> None:
     tab = show(f"#prompt={PROMPT}&target=has&foil=have")
     tab.get_by_label("Method").select_option("erasure")
@@ -253,7 +299,7 @@ def test_methods_views_and_their_addresses(show: Show, toy: whyword.Model) -> No
     tab.wait_for_selector(".heat.comparison")
     settle(tab)
     compared = whyword.compare(toy, PROMPT, target="has", foil="have").to_dict()
-    assert [row[0] for row in rows_of(tab, ".heat.comparison tbody tr")] == [
+    assert [row[0].removesuffix(" not contrastive") for row in rows_of(tab, ".heat.comparison tbody tr")] == [
         each["method"] for each in compared["methods"]
     ]
 
@@ -286,11 +332,17 @@ def test_continue_and_click_a_token(show: Show, toy: whyword.Model) -> None:
     assert [float(text.replace("−", "-")) for text in row[1:-1]] == pytest.approx(
         part.scores.tolist(), abs=1e-3
     )
+    # The chosen token is in the address, and a link opens it again.
+    assert "chosen=3" in tab.url
+    again = show(tab.url.partition("/#")[2].join(["#", ""]))
+    assert again.locator(".triangle [aria-pressed=true]").text_content() == buttons.nth(2).text_content()
+    assert rows_of(again, ".chosen .heat tfoot tr") == [row]
     tab.get_by_label("Continuation").fill(" has been")
     tab.get_by_label("Continuation").press("Enter")
     wait_until(tab, "location.hash.includes('continuation=')")
     settle(tab)
     assert "has been" in tab.locator("h1").first.text_content()
+    assert "chosen=" not in tab.url
     candidate(tab, 0, "why").click()  # a candidate is explained alone
     tab.wait_for_selector(".heat tfoot")
     assert "view=explain" in tab.url
@@ -366,7 +418,7 @@ def test_saved_files_can_be_dropped_back(show: Show, toy: whyword.Model, tmp_pat
     path = tmp_path / "two.json"
     path.write_text(json.dumps([document, document]))
     tab.locator("#file").set_input_files(path)
-    tab.get_by_role("link").nth(1).click()
+    tab.locator("#from-file").get_by_role("link").nth(1).click()
     assert tab.locator("#from-file article").count() == 2
     assert "prompt=The" in tab.url
 
@@ -582,8 +634,14 @@ def test_a_full_server_says_so(show: Show, toy: whyword.Model) -> None:
 def test_a_server_that_is_gone(show: Show, toy: whyword.Model) -> None:
     with serving([toy]) as gone:
         tab = show(at=gone, expected="ERR_CONNECTION")
+    shown = rows_of(tab, ".heat tr")
     run(tab, "error")
     assert "The server does not answer." in tab.locator(".failure").text_content()
+    # What was answered stays to be read, but cannot be taken for the answer to this question.
+    assert rows_of(tab, ".heat tr") == shown
+    assert "Below is the last answer." in tab.locator(".failure").text_content()
+    wait_until(tab, "getComputedStyle(document.querySelector('.report')).opacity < 1")
+    assert tab.get_by_role("button", name="Save JSON").is_disabled()
     assert tab.get_by_role("button", name="Try again").is_visible()
 
 
@@ -594,6 +652,12 @@ def test_a_link_to_a_model_that_is_not_here(show: Show) -> None:
 
 
 # ---------------------------------------------------------------- for everyone
+
+
+def test_a_link_cannot_ask_for_too_much(show: Show, toy: whyword.Model) -> None:
+    page = show(f"#prompt=A&place=4294967290{f'&model={toy.name}' * 100}")
+    assert page.locator("#columns > *").count() == 1
+    assert page.locator("#place option").count() == 2
 
 
 def test_by_keyboard_alone(show: Show) -> None:
@@ -610,6 +674,15 @@ def test_by_keyboard_alone(show: Show) -> None:
                 return
         raise AssertionError(f"never focused: {test}")
 
+    tab.keyboard.press("Tab")
+    assert tab.evaluate(f"{focused}.textContent") == "Skip to the explanation"
+    address = tab.url
+    tab.keyboard.press("Enter")
+    assert tab.evaluate(f"{focused}.id") == "results"
+    assert tab.url == address
+    tab.keyboard.press("Tab")
+    assert tab.evaluate(f"{focused}.dataset.view") == "explain"
+    tab.evaluate("document.activeElement.blur(); document.getElementById('copy').focus()")
     tab_to("each => each.id === 'prompt'")
     tab.keyboard.press("ControlOrMeta+a")
     tab.keyboard.type(PROMPT)
@@ -667,6 +740,16 @@ def test_a_phone_shows_few_candidates_first(show: Show) -> None:
     assert seen < rows.count()
     tab.get_by_role("button", name="All 10 candidates").click()
     assert rows.evaluate_all("rows => rows.filter(row => !row.checkVisibility()).length") == 0
+
+
+def test_a_phone_goes_to_the_answer(show: Show) -> None:
+    tab = show(
+        viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True, reduced_motion="reduce"
+    )
+    assert tab.evaluate("scrollY") == 0
+    assert not tab.get_by_text("Ctrl+Enter runs it.").is_visible()
+    run(tab)
+    wait_until(tab, "Math.abs(document.getElementById('results').getBoundingClientRect().top) < 2")
 
 
 def test_dark_and_light(show: Show) -> None:

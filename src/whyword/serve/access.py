@@ -13,6 +13,9 @@ class Limits:
     tokens: int = 1024
     """Of a prompt, a source, or a translation."""
     new_tokens: int = 100
+    """Of a continuation, generated or given."""
+    numbers: int = 4_000_000
+    """Of a document: those by head of a continuation grow with the product of its length and the prompt's."""
     body: int = 256 * 1024
     """Bytes of a request."""
     waiting: int = 16

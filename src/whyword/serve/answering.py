@@ -4,7 +4,6 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import asdict
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -12,10 +11,11 @@ from starlette.exceptions import HTTPException
 
 from ..document import Document
 from ..errors import WhywordError
+from ..progress import report
 from .guard import refuse
 from .work import BusyError, Cancelled, Job, Progress, follow
 
-__all__ = ["add_errors", "respond", "write_document", "write_lines"]
+__all__ = ["add_errors", "encode", "respond", "write_document", "write_lines"]
 
 _logger = logging.getLogger("whyword.serve")
 _GIVEN_UP = 499
@@ -24,9 +24,21 @@ _FAILED = "The server failed.", "Its log says why."
 _SEE = "See /api/openapi.json for what can be asked."
 
 
-def respond(document: Document) -> Response:
+def respond(written: bytes) -> Response:
     """Answer with a document."""
-    return Response(_encode(document), media_type="application/json")
+    return Response(written, media_type="application/json")
+
+
+def encode(document: Document) -> bytes:
+    """Write a document, a continuation in parts: one long call would hold up all other threads."""
+    if "explanations" not in document:
+        return _encode(document)
+    parts = []
+    for done, part in enumerate(document["explanations"]):
+        parts.append(_encode(part))
+        report("explanations written", done + 1, len(document["explanations"]))
+    rest = _encode({name: value for name, value in document.items() if name != "explanations"})
+    return rest[:-1] + b',"explanations":[' + b",".join(parts) + b"]}"
 
 
 async def write_document(request: Request, job: Job) -> Response:
@@ -46,12 +58,15 @@ async def write_lines(request: Request, job: Job) -> AsyncIterator[bytes]:
     """Write progress as it comes, and the document or the error last."""
     try:
         async for event in follow(job, request.is_disconnected):
-            yield _line({"progress": asdict(event)} if isinstance(event, Progress) else {"document": event})
+            if isinstance(event, Progress):
+                yield _encode({"progress": asdict(event)}) + b"\n"
+            else:
+                yield b'{"document":' + event + b"}\n"
     except Cancelled:
         return
     except Exception as error:
         status, wrong, remedy = _explain(error)
-        yield _line({"error": {"status": status, "wrong": wrong, "remedy": remedy}})
+        yield _encode({"error": {"status": status, "wrong": wrong, "remedy": remedy}}) + b"\n"
 
 
 def _explain(error: Exception) -> tuple[int, str, str]:
@@ -71,7 +86,8 @@ def add_errors(application: FastAPI) -> None:
 
     @application.exception_handler(RequestValidationError)
     async def tell_invalid(_: Request, error: RequestValidationError) -> Response:
-        found = max(error.errors(), key=lambda each: len(each["loc"]))  # the deepest says most
+        # The deepest says most; and of forms that a value could have had, the one that it has.
+        found = max(error.errors(), key=lambda each: (len(each["loc"]), not each["type"].endswith("_type")))
         # Between the names of fields stand those of forms that a value could have had: "list[Turn]".
         names = [str(part) for part in found["loc"][1:] if str(part).isidentifier() or isinstance(part, int)]
         return refuse(422, f"{'.'.join(names) or 'The body'}: {found['msg']}.", _SEE)
@@ -90,10 +106,6 @@ def add_errors(application: FastAPI) -> None:
     @application.exception_handler(Exception)
     async def tell_failed(_: Request, error: Exception) -> Response:
         return refuse(500, *_FAILED)  # the server logs the traceback
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    return _encode(record) + b"\n"
 
 
 def _encode(document: Document) -> bytes:

@@ -12,18 +12,21 @@ from .. import __version__
 from ..errors import InputError
 from ..models.model import Model
 from .access import LOCAL, Access, Limits
-from .answering import add_errors, respond, write_document, write_lines
+from .answering import add_errors, encode, respond, write_document, write_lines
 from .assets import read_assets
 from .description import ASKED, STREAM, TOLD, describe_server
 from .guard import Guard
 from .questions import Comparing, Continuing, Explaining, Neurons, Predicting, Question, Translating
 from .work import Desk
 
-__all__ = ["make_application"]
+__all__ = ["make_application", "make_desk"]
 
 
-def make_application(models: Sequence[Model], access: Access = LOCAL) -> ASGIApp:
-    """Make the application that answers questions about models, and shows them on a page."""
+def make_application(models: Sequence[Model], access: Access = LOCAL, desk: Desk | None = None) -> ASGIApp:
+    """Make the application that answers questions about models, and shows them on a page.
+
+    `desk`: where runs are handed in; None: one of its own.
+    """
     served = {model.name: model for model in models}
     if len(served) < len(models):
         raise InputError(
@@ -31,9 +34,14 @@ def make_application(models: Sequence[Model], access: Access = LOCAL) -> ASGIApp
             "Give each once, or copy one to a folder of another name.",
         )
     return Guard(
-        _add_routes(served, Desk(served, access.limits.waiting), access.limits),
+        _add_routes(served, desk or make_desk(models, access), access.limits),
         access,
     )
+
+
+def make_desk(models: Sequence[Model], access: Access) -> Desk:
+    """Make the desk of some models."""
+    return Desk([model.name for model in models], access.limits.waiting)
 
 
 def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI:
@@ -49,16 +57,17 @@ def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI
         openapi_url="/api/openapi.json",
         docs_url=None,  # its pages load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=live,
     )
     add_errors(application)
-    assets, about = read_assets(), describe_server(models, limits)
+    assets, about = read_assets(), encode(describe_server(models, limits))
 
     async def answer(request: Request, question: Question) -> Response:
         name = next(iter(models)) if question.model is None else question.model
         if name not in models:
             raise InputError(f"There is no model {name!r} here.", f"Models: {', '.join(models)}.")
-        job = desk.submit(name, lambda: question.answer(models[name], limits))
+        job = desk.submit(name, lambda: encode(question.answer(models[name], limits)))
         if STREAM in request.headers.get("accept", ""):
             return StreamingResponse(write_lines(request, job), media_type=STREAM)
         return await write_document(request, job)

@@ -36,7 +36,7 @@ _DOCUMENT = {
 _SERVER = {"type": "object", "required": ["version", "models", "methods", "compared", "limits"]}
 _LINES = {"type": "string", "description": "One JSON object per line: progress, then document or error."}
 _REFUSED = {
-    400: "Not text in UTF-8.",
+    400: "Cannot be read as JSON at all.",
     403: "Asked under a foreign name, or from another site.",
     413: "Larger than the server allows.",
     415: "Not declared as JSON.",

@@ -8,8 +8,8 @@ browser does not send across sites without asking first.
 
 import ipaddress
 import json
+import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -17,11 +17,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .access import Access
 
-__all__ = ["Guard", "refuse"]
+__all__ = ["Guard", "read_name", "refuse"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -32,6 +33,7 @@ _HEADERS = {
     "Cache-Control": "no-cache",
 }
 _READING = ("GET", "HEAD")
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\s:/?#@\[\]\\]+))(?::\d{1,5})?")
 
 
 def refuse(status: int, wrong: str, remedy: str, retry: int | None = None) -> Response:
@@ -66,13 +68,13 @@ class Guard:
         refused = self._check(scope["method"], headers)
         body = b""
         if refused is None and scope["method"] not in _READING:
-            body, whole = await _read(receive, self.access.limits.body)
-            if not whole:
-                refused = refuse(
-                    413,
-                    f"The request is larger than {self.access.limits.body:,} bytes.",
-                    "Shorten the text.",
-                )
+            read = await _read(receive, self.access.limits.body)
+            if read is None:
+                return  # it broke off: nobody waits for an answer
+            body = read
+            if len(body) > self.access.limits.body:
+                wrong = f"The request is larger than {self.access.limits.body:,} bytes."
+                refused = refuse(413, wrong, "Shorten the text.")
         if refused is not None:
             await refused(scope, receive, send_guarded)
             return
@@ -90,7 +92,8 @@ class Guard:
             return None
         origin = headers.get("origin")
         site = headers.get("sec-fetch-site", "same-origin")
-        if (origin is not None and urlsplit(origin).netloc != host) or site not in ("same-origin", "none"):
+        own = (f"http://{host}".lower(), f"https://{host}".lower())  # a proxy may add encryption
+        if (origin is not None and origin.lower() not in own) or site not in ("same-origin", "none"):
             return refuse(
                 403,
                 f"The request comes from another site: {origin!r}.",
@@ -104,11 +107,14 @@ class Guard:
         return None
 
     def _is_own(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
+        name = read_name(host)
         return name in self.access.names or (self.access.any_address and _is_address(name))
+
+
+def read_name(host: str) -> str:
+    """Give the name in a Host header, without its port; nothing for what is no name."""
+    found = _HOST.fullmatch(host.lower())
+    return "" if found is None else (found["address"] or found["name"])
 
 
 def _is_address(name: str) -> bool:
@@ -119,20 +125,18 @@ def _is_address(name: str) -> bool:
     return True
 
 
-async def _read(receive: Receive, most: int) -> tuple[bytes, bool]:
-    """Read a body, and say whether it is whole: no more is held than may be sent."""
+async def _read(receive: Receive, most: int) -> bytes | None:
+    """Read a body, up to a little more than may be sent; None where it breaks off."""
     parts: list[bytes] = []
     size, more = 0, True
-    while more:
+    while more and size <= most:
         message = await receive()
         if message["type"] == "http.disconnect":
-            break
+            return None
         parts.append(message.get("body", b""))
         size += len(parts[-1])
-        if size > most:
-            return b"", False
         more = message.get("more_body", False)
-    return b"".join(parts), True
+    return b"".join(parts)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -10,7 +10,8 @@ import uvicorn
 from ..errors import InputError
 from ..models.model import Model
 from .access import LOCAL, Access
-from .application import make_application
+from .application import make_application, make_desk
+from .guard import read_name
 
 __all__ = ["LOOPBACK", "host", "is_loopback", "make_access", "make_server", "open_socket"]
 
@@ -28,8 +29,10 @@ def make_server(
     models: Sequence[Model], access: Access, ready: Callable[[], None] = lambda: None
 ) -> uvicorn.Server:
     """Make a server that trusts no headers of proxies and tells nothing about itself."""
+    desk = make_desk(models, access)
     config = uvicorn.Config(
-        make_application(models, access),
+        make_application(models, access, desk),
+        http="h11",  # strict about what is a request
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -43,6 +46,10 @@ def make_server(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             ready()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            desk.stop()  # so that answers end by themselves
+            await super().shutdown(sockets)
 
     return Server(config)
 
@@ -66,9 +73,20 @@ def open_socket(address: str, port: int) -> socket.socket:
 def make_access(address: str, names: Collection[str] = (), access: Access = LOCAL) -> Access:
     """Let the server be asked by its address and by the names the operator gave."""
     local = is_loopback(address)
-    own = () if local else (address, socket.gethostname())
-    every = frozenset(name.lower() for name in (*access.names, *names, *own))
-    return replace(access, names=every, any_address=not local)
+    own = (address,) if local else (address, socket.gethostname())
+    every = {*access.names, *map(_normalise, names), *(name.lower() for name in own)}
+    return replace(access, names=frozenset(every), any_address=not local)
+
+
+def _normalise(name: str) -> str:
+    """Write a name as browsers send it: without its port, in ASCII."""
+    try:
+        bare = read_name(name if name.isascii() else name.encode("idna").decode())
+    except UnicodeError:
+        bare = ""
+    if not bare:
+        raise InputError(f"{name!r} is not the name of a host.", "Give a name such as lab.example.")
+    return bare
 
 
 def is_loopback(address: str) -> bool:

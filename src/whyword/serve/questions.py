@@ -13,7 +13,7 @@ from ..inside.single import neurons
 from ..methods import MEASURES
 from ..models.model import Model
 from ..pair import pair_up
-from ..pipeline import compare, explain, explain_continuation, predict, require_decoder
+from ..pipeline import ask, compare, explain, explain_continuation, predict, require_decoder
 from ..prompt import continue_prompt, read_prompt
 from ..tokens import Tokens
 from ..translate import TRANSLATION_METHODS, explain_translation, require_translator
@@ -37,8 +37,10 @@ def _name_one(names: Iterable[str]) -> Any:
 
 _FORM = ConfigDict(extra="forbid", strict=True)
 Text = Annotated[str, Field(min_length=1)]
+ShortText = Annotated[str, Field(min_length=1, max_length=200)]
 TokenId = Annotated[int, Field(ge=0, strict=True)]
-Word = TokenId | Text
+Word = TokenId | ShortText
+_FEW = Field(min_length=1, max_length=32, fail_fast=True)
 
 
 class Turn(BaseModel):
@@ -63,7 +65,7 @@ class Question(BaseModel):
 class Prompting(Question):
     """A question about what comes after a prompt."""
 
-    prompt: Text | Annotated[list[Turn], Field(min_length=1)] = Field(
+    prompt: Text | Annotated[list[Turn], Field(min_length=1, max_length=200, fail_fast=True)] = Field(
         description="A text, or the turns of a chat."
     )
 
@@ -79,9 +81,16 @@ class Choosing(Prompting):
     """A question about a target, and what it is compared with."""
 
     target: Word | None = Field(None, description="A word or token id; left out: the model's first choice.")
-    foil: Word | Annotated[list[Word], Field(min_length=1)] | None = Field(
+    foil: Word | Annotated[list[Word], _FEW] | None = Field(
         "auto", description="A word, a token id or several; null: none; left out or auto: the runner-up."
     )
+
+    def read(self, model: Model, limits: Limits) -> Tokens:
+        """Give the prompt's tokens; what target and foil begin with is forced behind it, and counts too."""
+        tokens = super().read(model, limits)
+        context, _ = ask(model, tokens, self.target, self.foil)
+        require_room("prompt with the beginning of target and foil", len(context), limits)
+        return tokens
 
 
 class Predicting(Prompting):
@@ -111,7 +120,7 @@ class Explaining(Choosing):
 class Comparing(Choosing):
     """Why the target and not the foil, by several methods."""
 
-    methods: Annotated[list[str], Field(min_length=1)] | None = Field(
+    methods: Annotated[list[str], _FEW] | None = Field(
         None, description="Names of methods; left out: one of every kind."
     )
 
@@ -142,14 +151,21 @@ class Continuing(Prompting):
 
     def answer(self, model: Model, limits: Limits) -> Document:
         """Give the explanations of all tokens."""
-        if self.new_tokens > limits.new_tokens:
-            raise InputError(
-                f"new_tokens is {self.new_tokens}.", f"This server generates at most {limits.new_tokens}."
-            )
-        prompt = self.read(model, limits)
+        prompt, count = self.read(model, limits), self.new_tokens
         if self.continuation is not None:
-            more = continue_prompt(model, prompt, self.continuation)
-            require_room("prompt with its continuation", len(prompt) + len(more), limits)
+            count = len(continue_prompt(model, prompt, self.continuation))
+            require_room("prompt with its continuation", len(prompt) + count, limits)
+        if count > limits.new_tokens:
+            raise InputError(
+                f"The continuation has {count:,} tokens.",
+                f"This server explains at most {limits.new_tokens} new tokens at once.",
+            )
+        heads = len(model.blocks) * int(model.config.num_attention_heads)
+        if (numbers := (len(prompt) + count) * count * heads) > limits.numbers:
+            raise InputError(
+                f"{count} tokens after {len(prompt):,} make {numbers:,} numbers, by head and token.",
+                f"This server gives at most {limits.numbers:,}: take fewer new tokens, or a shorter prompt.",
+            )
         return explain_continuation(
             model,
             prompt,

@@ -8,16 +8,17 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
 
-from ..document import Document
 from ..errors import WhywordError
 from ..progress import listen
 
 __all__ = ["BusyError", "Cancelled", "Desk", "Job", "Progress", "follow"]
 
-Work = Callable[[], Document]
+Work = Callable[[], bytes]
+"""Gives the document, written: large ones take a while, and the event loop must not wait for that."""
 
 _POLL = 0.2
 """Seconds between looks whether anyone still waits for an answer."""
@@ -50,7 +51,7 @@ class Progress:
 class Job:
     """A run that waits, goes on or is done."""
 
-    future: "Future[Document]"
+    future: "Future[bytes]"
     events: "asyncio.Queue[Progress | None]"
     """Progress, then None when the run is done."""
     stopped: Event
@@ -68,7 +69,7 @@ class Desk:
     names: Iterable[str]
     room: int
     _workers: dict[str, ThreadPoolExecutor] = field(init=False)
-    _inside: "dict[Future[Document], Job]" = field(init=False, default_factory=dict)
+    _inside: "dict[Future[bytes], Job]" = field(init=False, default_factory=dict)
     _lasted: float = field(init=False, default=1.0)
 
     def __post_init__(self) -> None:
@@ -88,25 +89,35 @@ class Desk:
 
         if self._inside:
             events.put_nowait(Progress("waiting", len(self._inside), None))
-        future = self._workers[name].submit(self._perform, work, stopped, tell)
+        handed_in = [
+            work
+        ]  # emptied when the run is over: the queue of a thread holds on to what was cancelled
+        future = self._workers[name].submit(self._perform, handed_in, stopped, tell)
         job = Job(future, events, stopped)
         self._inside[future] = job
 
-        def leave(_: "Future[Document]") -> None:
+        def leave(_: "Future[bytes]") -> None:
+            handed_in.clear()
             self._inside.pop(future, None)
             tell(None)
 
         future.add_done_callback(leave)
         return job
 
-    def close(self) -> None:
-        """Stop every run, and wait until the threads are free."""
+    def stop(self) -> None:
+        """Stop every run."""
         for job in list(self._inside.values()):
             job.stop()
-        for worker in self._workers.values():
-            worker.shutdown()
 
-    def _perform(self, work: Work, stopped: Event, tell: Callable[[Progress], None]) -> Document:
+    def close(self) -> None:
+        """Stop every run, and take no more."""
+        self.stop()
+        for worker in self._workers.values():
+            worker.shutdown(wait=False, cancel_futures=True)  # the event loop does not wait for them
+
+    def _perform(self, handed_in: list[Work], stopped: Event, tell: Callable[[Progress], None]) -> bytes:
+        if stopped.is_set():
+            raise Cancelled
         began = told = time.monotonic()
 
         def hear(what: str, done: int, total: int | None) -> None:
@@ -118,24 +129,24 @@ class Desk:
                 tell(Progress(what, done, total))
 
         with listen(hear):
-            document = work()
+            document = handed_in.pop()()
         self._lasted = time.monotonic() - began
         return document
 
 
-async def follow(job: Job, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[Progress | Document]:
+async def follow(job: Job, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[Progress | bytes]:
     """Give progress and in the end the document; stop the run when whoever asked has gone."""
+    looked = time.monotonic()
     try:
-        while True:
-            try:
+        while not job.future.done() or not job.events.empty():
+            with suppress(asyncio.TimeoutError):
                 event = await asyncio.wait_for(job.events.get(), _POLL)
-            except asyncio.TimeoutError:
+                if event is not None:
+                    yield event
+            if time.monotonic() - looked >= _POLL:  # also where progress comes all the time
+                looked = time.monotonic()
                 if await gone():
-                    raise Cancelled from None
-                continue
-            if event is None:
-                break
-            yield event
+                    raise Cancelled
         if job.future.cancelled():
             raise Cancelled
         yield job.future.result()

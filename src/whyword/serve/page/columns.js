@@ -38,21 +38,24 @@ export function showProgress({ progress }, { what, done, total }) {
   words.textContent = text;
 }
 
-/** Draw a document where the one before it was. */
-export function showDocument(column, answer, seconds) {
-  renderReport(column.report, [answer], `model-${column.index + 1}`);
+/** Draw a document where the one before it was, with `notes` below its question; `chosen`: the open token of a continuation. */
+export function showDocument(column, answer, { seconds, chosen, notes }) {
+  renderReport(column.report, [answer], `model-${column.index + 1}`, chosen);
+  column.report.classList.remove("stale");
+  column.report.querySelector("header")?.append(...notes.map((note) => element("p", { class: "several-tokens" }, note)));
   column.document = answer;
   column.root.removeAttribute("aria-busy");
   column.progress.replaceChildren(seconds === null ? "" : `${seconds.toFixed(2)} s`);
 }
 
-/** Two lines: what is wrong, what to do; and a button where the same may work later. */
+/** Two lines: what is wrong, what to do; and a button where the same may work later. The last answer stays, pale. */
 export function showFailure(column, error, again) {
   column.root.removeAttribute("aria-busy");
   column.progress.replaceChildren();
-  column.report.replaceChildren();
   column.document = null;
-  column.failure.replaceChildren(...failureLines(error, again));
+  column.report.classList.add("stale");
+  const last = column.report.hasChildNodes() ? [element("p", { class: "help" }, "Below is the last answer.")] : [];
+  column.failure.replaceChildren(...failureLines(error, again), ...last);
   column.failure.hidden = false;
 }
 

@@ -13,14 +13,25 @@ import { askedOf, cancel, run } from "./running.js";
 import { exampleState, readState, writeState } from "./state.js";
 
 const HINTS = {
-  explain:
-    "How to read it: red speaks for the word you ask about, blue for the other one, and the numbers add up. " +
-    "In the heat map a column is a token, a row a block of the network, and the last row the sum.",
-  compare: "How to read it: one row per method, each in its own unit. Red is for the word you ask about, blue against it.",
-  neurons: "How to read it: each MLP neuron adds its update to the difference. Red raises it, blue lowers it.",
-  continue: "How to read it: one row per token that is written. Click a token to see why the model wrote it.",
-  translate: "How to read it: point at a word to light the words it came from, or those it led to. Numbers are logits.",
+  compare: "one row per method, each in its own unit. Red is for the word you ask about, blue against it. Grey rows are not contrastive: they are the same whatever you ask about.",
+  neurons: "each MLP neuron adds its update to the difference. Red raises it, blue lowers it.",
+  continue: "one row per token that is written. Choose a token to see why the model wrote it.",
+  translate: "point at a word, or tap it, to light the words it came from, or those it led to. Numbers are logits.",
 };
+
+/** What colours, numbers and rows mean in a view; of one explanation, as its method has them. */
+function hintOn({ view, method }) {
+  const measure = page.served.methods.find((each) => each.name === method);
+  if (translates()) return HINTS.translate;
+  if (view !== "explain" || !measure) return HINTS[view] ?? "";
+  const colours = measure.adds_up
+    ? "red speaks for the word you ask about, blue for the other one, and the numbers add up."
+    : measure.contrastive
+      ? `the numbers are scores in ${measure.unit}, red above zero and blue below; they do not add up to the difference.`
+      : "the stronger the grey, the higher the score; scores are the same whatever word you ask about, and do not add up to the difference.";
+  const rows = measure.by_block ? ", a row a block of the network, and the last row the sum" : "";
+  return `${colours} In the heat map a column is a token${rows}.`;
+}
 
 start();
 
@@ -68,7 +79,7 @@ function ask(state, { keep = "push", fresh = false } = {}) {
   closeFile();
   find("notice").replaceChildren();
   showQuestion();
-  run({ fresh, again: () => ask(page.state, { fresh: true }), choose });
+  return run({ fresh, again: () => ask(page.state, { fresh: true }), choose });
 }
 
 /** Ask what the form holds, with something changed. */
@@ -76,12 +87,32 @@ function askForm(change = {}, options = {}) {
   const read = form.readForm(page.state);
   // Words for one prompt say little about another; a slightly changed one keeps them.
   const stale = form.wordsUntouched() && isAnother(promptOf(page.state), promptOf(read));
-  ask({ ...(stale ? { ...read, target: null, foils: null } : read), ...change }, options);
+  const next = { ...(stale ? { ...read, target: null, foils: null } : read), ...change };
+  // The open token of a continuation is one of that continuation.
+  const written = ({ prompt, chat, continuation, count, models }) => JSON.stringify([prompt, chat, continuation, count, models]);
+  const chosen = written(next) === written(page.state) ? next.chosen : 0;
+  return ask({ ...next, chosen }, options);
 }
 
-/** Ask anew, even what was asked before. */
-function askAgain() {
-  askForm({}, { fresh: true });
+/** Ask anew, even what was asked before; where the answer is below the form, go there. */
+async function askAgain() {
+  await askForm({}, { fresh: true });
+  if (!matchMedia("(max-width: 60rem)").matches || !["done", "error"].includes(document.body.dataset.state)) return;
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  find("results").scrollIntoView({ behavior: still ? "auto" : "smooth" });
+}
+
+/** Candidates of a prompt that is being edited are those of another one. */
+function showEdited() {
+  const edited = promptOf(form.readForm(page.state)) !== promptOf(page.state);
+  find("next").classList.toggle("edited", edited);
+  find("columns").classList.toggle("edited", edited);
+}
+
+/** Keep the open token of a continuation in the address. */
+function keepChosen(index) {
+  page.state = { ...page.state, chosen: index };
+  history.replaceState(null, "", writeState(page.state, translates()));
 }
 
 /** Whether two prompts share less than half of their words. */
@@ -97,6 +128,7 @@ function showQuestion() {
   const model = modelOf(state.models[0]);
   form.showLanguages(model);
   form.fillForm(state, source, page);
+  showEdited();
   find("prompt-kind").hidden = !state.chat && !state.models.every((name) => modelOf(name).chat);
   find("words").hidden = state.view === "continue";
   press(find("view"), "view", state.view);
@@ -104,7 +136,7 @@ function showQuestion() {
   find("method").value = state.method;
   find("method-choice").hidden = !source && !["explain", "continue"].includes(state.view);
   find("count-choice").hidden = find("continuation-choice").hidden = source || state.view !== "continue";
-  find("hint").textContent = HINTS[source ? "translate" : state.view];
+  find("hint").textContent = `How to read it: ${hintOn(state)}`;
   for (const box of find("models").querySelectorAll("input")) box.checked = state.models.includes(box.value);
   for (const option of find("method").options) option.hidden = option.disabled = source && option.index > 1;
 }
@@ -185,6 +217,13 @@ function listen() {
     } else if (event.key === "Escape" && document.body.dataset.state === "running") cancel();
   });
   find("cancel").addEventListener("click", cancel);
+  find("skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the fragment of this page is the question
+    find("results").focus();
+  });
+  find("for-prompt").addEventListener("input", showEdited);
+  find("prompt-kind").addEventListener("click", showEdited);
+  find("columns").addEventListener("tokenchosen", (event) => keepChosen(event.detail));
   find("no-foil").addEventListener("change", () => askForm());
   for (const name of ["count", "continuation"]) {
     find(name).addEventListener("keydown", (event) => event.key === "Enter" && askAgain());

@@ -86,11 +86,9 @@ export function listenToForm() {
 
 /** The words of a translation that a foil can be put against. */
 export function showPlaces(words, place) {
-  const known = place && place > words.length ? [...words, ...Array(place - words.length).fill(null)] : words;
-  const options = known.map((word, index) => {
-    const text = word === null ? `word ${index + 1}` : `${index + 1} ${wordOf(word)}`;
-    return element("option", { value: String(index + 1) }, text);
-  });
+  const options = words.map((word, index) => element("option", { value: String(index + 1) }, `${index + 1} ${wordOf(word)}`));
+  // A place that a link names before the translation is known, or that it does not have.
+  if (place > words.length) options.push(element("option", { value: String(place) }, `word ${place}`));
   find("place").replaceChildren(element("option", { value: "" }, "every word"), ...options);
   find("place").value = place ? String(place) : "";
 }

@@ -1,3 +1,5 @@
+/* global LINE, visibleText */
+
 /*
  * Asking the models: every column by itself, the explanation first and the candidates after it.
  */
@@ -63,7 +65,8 @@ async function explain(column, controller, question) {
     const progress = (step) => controller === page.running && columns.showProgress(column, step);
     const answer = known ?? (await askDocument(route, body, { signal: controller.signal, progress }));
     if (controller !== page.running) return "cancelled";
-    columns.showDocument(column, answer, known ? null : (performance.now() - began) / 1000);
+    const seconds = known ? null : (performance.now() - began) / 1000;
+    columns.showDocument(column, answer, { seconds, chosen: page.state.chosen, notes: notesOn(page.state, answer) });
     remember(route, body, answer);
     showAnswer(column, answer);
     if (!translates()) predict(column, body, controller, question);
@@ -118,9 +121,23 @@ function showCandidates(column, choices, choose) {
   if (again) column.next.querySelector(`[data-part="${again.part}"][data-token="${again.token}"]`)?.focus();
 }
 
+/** Where a word that was typed is more than the token that is explained: which one that is. */
+function notesOn({ target, foils, view }, answer) {
+  if (!answer.target || !answer.foils || view === "continue" || translates()) return [];
+  const differing = answer.foils.length > 0 && target !== null && foils !== null;
+  const note = (word, token) => {
+    if (typeof word !== "string" || !token || word.trim().toLowerCase() === token.text.trim().toLowerCase()) return [];
+    const which = differing ? "the first in which it differs" : "the first of them";
+    const role = token === answer.target ? "explained is" : "the comparison is with";
+    return [`‘${visibleText(word.trim(), LINE).textContent}’ is several tokens; ${role} ‘${visibleText(token.text).textContent}’, ${which}.`];
+  };
+  return [...note(target, answer.target), ...(foils ?? []).flatMap((word, index) => note(word, answer.foils[index]))];
+}
+
 /** What an answer says about the question: the words that the model chose itself. */
 function showAnswer(column, answer) {
   if (column.index > 0) return;
+  find("words-note").replaceChildren(...notesOn(page.state, answer).flatMap((note) => [note, " "]));
   if (translates()) {
     page.places = wordsOf(answer);
     form.showPlaces(page.places, page.state.place);

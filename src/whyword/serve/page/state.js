@@ -28,6 +28,7 @@ export function emptyState() {
     method: "alti-logit",
     count: 12,
     continuation: "",
+    chosen: 0, // which token of a continuation is open
     source: "",
     translation: "",
     place: null,
@@ -60,9 +61,10 @@ export function readState(fragment) {
   const view = text("view");
   const count = Number.parseInt(text("tokens"), 10);
   const place = Number.parseInt(text("place"), 10);
+  const chosen = Number.parseInt(text("chosen"), 10);
   return {
     ...state,
-    models: fields.getAll("model"),
+    models: [...new Set(fields.getAll("model"))],
     prompt: text("prompt"),
     chat: readTurns(text("chat")),
     target: fields.has("target") ? readWord(text("target")) : null,
@@ -71,6 +73,7 @@ export function readState(fragment) {
     method: text("method") || state.method,
     count: count > 0 ? count : state.count,
     continuation: text("continuation"),
+    chosen: chosen > 0 ? chosen - 1 : state.chosen,
     source: text("source"),
     translation: text("translation"),
     place: place > 0 ? place : null,
@@ -104,6 +107,7 @@ export function writeState(state, translates) {
     if (state.view === "continue") {
       add("tokens", String(state.count));
       add("continuation", state.continuation);
+      if (state.chosen > 0) add("chosen", String(state.chosen + 1));
     }
   }
   add("method", state.method);

@@ -5,7 +5,9 @@
  * Comes before report.js in the page, and uses its elements, numbers and colours, and the sums of translation.js.
  */
 
-const LINK_LEAD = "Point at a word, or walk with the arrow keys: of the translation, to light what it came from; of the source, to light what it led to.";
+const LINK_LEAD = matchMedia("(hover: none)").matches
+  ? "Tap a word: of the translation, to light what it came from; of the source, to light what it led to."
+  : "Point at a word, or walk with the arrow keys: of the translation, to light what it came from; of the source, to light what it led to.";
 const LINK_HINT = "No word is chosen.";
 const LINKED = 4; // words that are named in the readout
 

@@ -20,12 +20,12 @@ const RENDERERS = {
   "whyword.translation/1": renderTranslation,
 };
 
-/** Show documents below each other in `root`, replacing what it held. `name`: what ids begin with, where a page has several reports. */
-function renderReport(root, documents, name = "document") {
+/** Show documents below each other in `root`, replacing what it held. `name`: what ids begin with, where a page has several reports; `chosen`: the token of continuations that is open. */
+function renderReport(root, documents, name = "document", chosen = 0) {
   const articles = documents.map((record, index) => {
     const id = `${name}-${index + 1}`;
     const render = RENDERERS[record.schema] ?? renderUnknown;
-    return element("article", { id }, ...render(record, id));
+    return element("article", { id }, ...render(record, id, chosen));
   });
   root.replaceChildren(...(documents.length > 1 ? [contents(documents, name)] : []), ...articles);
 }
@@ -65,11 +65,17 @@ function renderExplanation(explanation, id) {
 }
 
 /** A continuation: every generated token over what it could see, and the explanation of the chosen one below. */
-function renderContinuation(continuation, id) {
+function renderContinuation(continuation, id, first = 0) {
+  const start = Math.min(first, continuation.explanations.length - 1);
   const chosen = element("div", { class: "chosen", id: `${id}-chosen`, "aria-live": "polite" });
-  const show = (index) => chosen.replaceChildren(...renderExplanation(continuation.explanations[index], id));
+  const draw = (index) => chosen.replaceChildren(...renderExplanation(continuation.explanations[index], id));
+  const show = (index) => {
+    draw(index);
+    chosen.dispatchEvent(new CustomEvent("tokenchosen", { bubbles: true, detail: index }));
+  };
   const asked = element("span", { class: "question" }, "Why ", element("q", {}, visibleText(trimmed(continuation.text), LINE)), "?");
-  show(0);
+  draw(start);
+  const scale = makeScale(continuation.explanations.flatMap((each) => each.scores));
   return [
     element(
       "header",
@@ -81,18 +87,19 @@ function renderContinuation(continuation, id) {
       "Token by token",
       "triangle",
       element("p", { class: "lead" }, "One row per generated token, over all it could see. Choose one to see its blocks."),
-      scroller(triangle(continuation.explanations, show)),
+      element("div", { class: "controls" }, legend(scale, continuation.explanations[0])),
+      scroller(triangle(continuation.explanations, scale, start, show)),
     ),
     chosen,
   ];
 }
 
 /** Rows of generated tokens over columns of context; a row's button chooses it. */
-function triangle(explanations, show) {
+function triangle(explanations, scale, start, show) {
   const columns = tokenColumns({ ...explanations.at(-1), forced: 0 });
-  const scale = makeScale(explanations.flatMap((each) => each.scores));
+  const contrasted = explanations.some((each) => each.foils.length > 0);
   const buttons = explanations.map((each, index) =>
-    element("button", { type: "button", "aria-pressed": String(index === 0) }, visibleText(each.target.text)),
+    element("button", { type: "button", "aria-pressed": String(index === start) }, visibleText(each.target.text)),
   );
   buttons.forEach((button, index) =>
     button.addEventListener("click", () => {
@@ -107,10 +114,13 @@ function triangle(explanations, show) {
         : element("td"),
     );
     const sum = element("td", { class: "row-sum" }, signed(total(each.scores), scale.digits));
-    return element("tr", {}, element("th", { scope: "row" }, buttons[index]), ...cells, sum);
+    const foils = each.foils.flatMap(({ text }, place) => [place > 0 ? ", " : "", visibleText(text)]);
+    const not = contrasted ? [element("td", { class: "foil-token" }, ...foils)] : [];
+    return element("tr", {}, element("th", { scope: "row" }, buttons[index]), ...not, ...cells, sum);
   });
   const head = headerRow(columns);
   head.cells[0].textContent = "token";
+  if (contrasted) head.cells[0].after(heading("and not", "col"));
   return element("table", { class: "heat" }, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
@@ -125,12 +135,12 @@ function renderComparison(comparison, id) {
       "header",
       {},
       element("h1", {}, question(comparison)),
-      element("p", { class: "subtitle" }, element("bdi", { class: "model" }, comparison.model), ` · ${count}`),
+      element("p", { class: "subtitle" }, element("bdi", { class: "model" }, comparison.model), ` · ${count}`, ...preference(comparison)),
     ),
     section(
       "Method by method",
       "map",
-      element("p", { class: "lead" }, "Every row has its own unit, and colours up to its own largest number: compare orders, not sizes."),
+      element("p", { class: "lead" }, comparisonLead(comparison)),
       element("div", { class: "controls" }, unitSwitch(draw)),
       scroller(table),
     ),
@@ -138,6 +148,12 @@ function renderComparison(comparison, id) {
     methodList(comparison.methods),
     notes(comparison),
   ];
+}
+
+function comparisonLead({ methods }) {
+  const lead = "Every row has its own unit, and colours up to its own largest number: compare orders, not sizes.";
+  const blind = methods.some((each) => !measureOf(each).contrastive);
+  return blind ? `${lead} Grey rows are not contrastive: the same for every target and foil.` : lead;
 }
 
 function drawComparison(table, comparison, unit) {
@@ -149,9 +165,10 @@ function drawComparison(table, comparison, unit) {
     const measure = measureOf(each);
     const numbers = columns.map((column) => sumOver(column, each.scores));
     const limit = Math.max(...numbers.map(Math.abs)) || 1;
-    const scale = { ...makeScale(numbers), limit };
-    const cells = numbers.map((number) => paint(element("td", { title: String(number) }, signed(number, scale.digits)), number, scale));
-    const name = element("th", { scope: "row", title: measure.summary }, each.method);
+    const scale = { ...makeScale(numbers), limit, neutral: !measure.contrastive };
+    const cells = numbers.map((number) => paint(element("td", { title: String(number) }, shown(number, scale)), number, scale));
+    const tag = measure.contrastive ? [] : [" ", element("span", { class: "tag" }, "not contrastive")];
+    const name = element("th", { scope: "row", title: measure.summary }, each.method, ...tag);
     return element("tr", {}, name, ...cells, element("td", { class: "row-sum" }, measure.unit));
   });
   table.replaceChildren(element("thead", {}, head), element("tbody", {}, ...rows));
@@ -176,15 +193,24 @@ function measureOf({ measure, method }) {
   return measure ?? { unit: "logits", summary: METHODS[method] ?? "", by_block: true, adds_up: true, contrastive: true };
 }
 
-function subtitle({ model, method, explanations, measure }) {
+function subtitle(record) {
+  const { model, method, explanations, measure } = record;
   const { summary } = measureOf({ method, measure: measure ?? explanations?.[0].measure });
   const explained = summary ? `: ${summary}` : "";
-  return [element("bdi", { class: "model" }, model), " · ", element("span", { class: "method" }, method), explained];
+  return [element("bdi", { class: "model" }, model), " · ", element("span", { class: "method" }, method), explained, ...preference(record)];
+}
+
+/** Whom the model itself prefers, where that is a foil. */
+function preference({ target, foils, explanations, choices }) {
+  if (explanations || choices || !target) return []; // about several predictions
+  const better = foils.filter((foil) => foil.logit > target.logit).sort((one, two) => two.logit - one.logit);
+  if (better.length === 0) return [];
+  return [" ", element("span", { class: "preference" }, "(the model itself prefers ", quotedWord(better[0].text), ")")];
 }
 
 /** "Why ' has' and not ' have'?" */
 function question({ target, foils }) {
-  const quoted = (choice) => element("q", {}, visibleText(trimmed(choice.text), LINE));
+  const quoted = (choice) => quotedWord(choice.text);
   const asked = element("span", { class: "question" }, "Why ", quoted(target));
   if (foils.length > 0) asked.append(foils.length > 1 ? " and not any of " : " and not ");
   foils.forEach((foil, index) => asked.append(index > 0 ? ", " : "", quoted(foil)));
@@ -209,15 +235,15 @@ function notes(explanation) {
 
 /** The prompt as running text, each piece tinted by its score, and the slot that is explained. */
 function promptText(explanation) {
-  const scale = makeScale(explanation.scores);
+  const scale = scaleOf(explanation, explanation.scores);
   const text = element("p", { class: "prompt", dir: "auto", tabindex: "0", role: "group", "aria-label": "Prompt" });
   for (const piece of promptPieces(explanation)) {
-    const part = element("span", { class: piece.forced ? "piece forced" : "piece", title: signed(piece.score, 4) });
+    const part = element("span", { class: piece.forced ? "piece forced" : "piece", title: shown(piece.score, { ...scale, digits: 4 }) });
     part.append(...visibleParts(piece.text, PROSE)); // not isolated: words run on over pieces, from right to left too
     paint(part, piece.score, scale);
     text.append(part);
   }
-  const slot = element("span", { class: "slot", title: "explained here" }, visibleText(explanation.target.text, PROSE));
+  const slot = element("span", { class: "slot", title: "explained here" }, visibleText(explanation.target.text, /\S/.test(explanation.target.text) ? PROSE : TOKEN));
   text.append(slot);
   return text;
 }
@@ -245,9 +271,9 @@ function promptPieces({ text, tokens, scores, forced }) {
 const NAMED = 3; // words that an answer names for each side
 const SMALL = 0.05; // the part of the strongest word's score below which a word is not named
 
-/** The answer in a sentence: the words that speak most for the target, and those that speak against it. */
+/** The answer in sentences: what attention and the MLPs made, and the words that speak for the target and against it. */
 function answer(explanation) {
-  const { adds_up: exact, unit } = measureOf(explanation);
+  const measure = measureOf(explanation);
   const words = wordColumns(explanation).map((column) => ({ text: column.text, score: sumOver(column, explanation.scores) }));
   const least = SMALL * Math.max(...words.map((word) => Math.abs(word.score)));
   const strongest = (sign) =>
@@ -255,24 +281,54 @@ function answer(explanation) {
       .filter((word) => sign * word.score > least)
       .sort((one, two) => sign * (two.score - one.score))
       .slice(0, NAMED);
-  const side = (name, found) =>
-    found.length > 0
-      ? [element("span", {}, ...name, ": ", ...found.flatMap(({ text, score }, index) => [index > 0 ? ", " : "", quotedWord(text), ` ${signed(score, 2)}`]))]
-      : [];
-  const [raised, lowered] = exact ? sidesOf(explanation) : [["Highest scores"], ["lowest"]];
-  const sides = [...side(raised, strongest(1)), ...side(lowered, strongest(-1))];
-  if (sides.length === 0) return element("p", { class: "answer" });
-  return element("p", { class: "answer" }, ...sides.flatMap((each, index) => [index > 0 ? "; " : "", each]), ` (${unit}).`);
+  const side = (name, found) => (found.length > 0 ? [element("span", {}, ...name, ": ", ...namedWords(found, 2, measure))] : []);
+  const [raised, lowered] = measure.adds_up ? towards(explanation) : [["highest scores"], ["lowest"]];
+  const sides = [...side(raised, strongest(1)), ...side(lowered, strongest(-1))].flatMap((each, index) => [index > 0 ? "; " : "", each]);
+  const split = measure.adds_up ? decision(explanation) : [];
+  const said = element("p", { class: "answer" }, ...split);
+  if (sides.length === 0) return said;
+  if (measure.adds_up) said.append(split.length > 0 ? " " : "", "By token, attention ");
+  else if (sides[1].firstChild) sides[1].firstChild.data = capitalise(sides[1].firstChild.data);
+  said.append(...sides, ` (${measure.unit}).`);
+  return said;
+}
+
+/** Words with their numbers, in a row; `digits` decimals. */
+function namedWords(found, digits, { contrastive } = { contrastive: true }) {
+  const number = contrastive ? signed : plain;
+  return found.flatMap(({ text, score }, index) => [index > 0 ? ", " : "", quotedWord(text), ` ${number(score, digits)}`]);
 }
 
 /** What raises and what lowers is for: the target, and the foil. */
-function sidesOf({ target, foils }) {
+function towards({ target, foils }) {
   const against = foils.length === 1 ? ["towards ", quotedWord(foils[0].text)] : [foils.length > 1 ? "towards the others" : "away from it"];
-  return [["Towards ", quotedWord(target.text)], against];
+  return [["towards ", quotedWord(target.text)], against];
+}
+
+const SLIGHT = 0.1; // the part of the total up to which embedding and biases are not named
+
+/** What attention, the MLPs and the rest make together; and who decides, where attention speaks against the outcome. */
+function decision({ target, foils, ledger }) {
+  const [attention, mlps] = [total(ledger.attention), total(ledger.mlp)];
+  const rest = ledger.total - attention - mlps;
+  if (attention === 0 && mlps === 0) return [];
+  const against = (one, other) => one * other < 0;
+  if (against(attention, ledger.total) && against(attention, mlps) && !against(attention + mlps, ledger.total)) {
+    const speaks = (number) => {
+      if (number > 0) return ["for ", quotedWord(target.text)];
+      return foils.length === 1 ? ["for ", quotedWord(foils[0].text)] : [foils.length > 1 ? "for the others" : "against it"];
+    };
+    const [one, other] = [speaks(attention), speaks(mlps)];
+    return ["Attention speaks ", ...one, ` (${signed(attention, 2)}), the MLPs `, ...other, ` (${signed(mlps, 2)}): the MLPs decide.`];
+  }
+  const [most, all] = [Math.abs(rest) <= SLIGHT * Math.abs(ledger.total), signed(ledger.total, 2)];
+  return most
+    ? [`Attention ${signed(attention, 2)} and MLPs ${signed(mlps, 2)} make most of ${all}.`]
+    : [`Attention ${signed(attention, 2)}, MLPs ${signed(mlps, 2)}, embedding and biases ${signed(rest, 2)} make ${all}.`];
 }
 
 function quotedWord(text) {
-  return element("q", {}, visibleText(trimmed(text), LINE));
+  return element("q", {}, visibleText(trimmed(text), /\S/.test(text) ? LINE : TOKEN)); // spaces alone are marked
 }
 
 // ---------------------------------------------------------------- the prediction
@@ -390,8 +446,8 @@ function proof(explanation) {
   return element(
     "p",
     { class: "proof" },
-    `total ${plain(total, 6)} = model’s own ${quantity(explanation)} ${plain(logit, 6)}, `,
-    element("span", { title: "|total − logit| ÷ sum of absolute entries" }, `relative error ${exponent(error)}`),
+    `total ${plain(total, 6)}, model’s own ${quantity(explanation)} ${plain(logit, 6)}: off by ${exponent(Math.abs(total - logit))}, `,
+    element("span", { title: "relative error: |total − logit| ÷ sum of absolute entries" }, `which is ${exponent(error)} of the size of all entries`),
   );
 }
 
@@ -424,15 +480,21 @@ function byBlock(ledger) {
 
 // ---------------------------------------------------------------- the heat map
 
-const HINT = "Point at a cell or move with the arrow keys to read it; click or press Enter to open a block’s heads.";
-const PLAIN_HINT = "Point at a cell or move with the arrow keys to read it.";
+const TOUCH = matchMedia("(hover: none)").matches;
+const HINT = TOUCH
+  ? "Tap a cell to read it and to open its block’s heads; tap again to close them."
+  : "Point at a cell or move with the arrow keys to read it; click or press Enter to open a block’s heads.";
+const PLAIN_HINT = TOUCH ? "Tap a cell to read it." : "Point at a cell or move with the arrow keys to read it.";
+
+const MOST_ROWS = 40; // up to here the page scrolls, not a box of its own: nobody should miss the last rows
 
 /** Blocks × tokens with the sum below, in a table that is walked like a grid. */
 function heatMap(explanation, id) {
-  const scale = makeScale(explanation.by_block.flat());
+  const scale = scaleOf(explanation, explanation.by_block.flat());
   const table = element("table", { class: "heat", role: "grid", "aria-label": "Attribution by block and token" });
   const measure = measureOf(explanation);
   const hint = measure.by_block ? HINT : PLAIN_HINT;
+  const few = explanation.by_block.length <= MOST_ROWS;
   const readout = element("p", { class: "readout", id: `${id}-readout` }, hint);
   const map = { explanation, measure, hint, scale, table, readout, open: new Set(), columns: [], rows: new WeakMap(), current: null };
   const choose = unitSwitch((unit) => drawHeatMap(map, unit));
@@ -442,8 +504,8 @@ function heatMap(explanation, id) {
     measure.by_block ? "Block by block" : "Token by token",
     "map",
     element("p", { class: "lead" }, coverage(explanation)),
-    element("div", { class: "controls" }, choose, legend(scale, explanation)),
-    element("div", { class: "instrument" }, element("div", { class: "heat-scroll" }, table), readout),
+    element("div", { class: "controls" }, choose, legend(scale, explanation, measure.by_block)),
+    element("div", { class: "instrument" }, watchEdges(element("div", { class: few ? "heat-scroll whole" : "heat-scroll" }, table)), readout),
   );
 }
 
@@ -474,21 +536,23 @@ function unitSwitch(choose) {
   return element("div", { class: "switch", role: "group", "aria-label": "Columns" }, ...buttons);
 }
 
-function legend(scale, explanation) {
+/** The colours of a scale; `sums`: whether a row of sums has another one. */
+function legend(scale, explanation, sums = false) {
   const limit = scale.limit.toPrecision(2);
   const measure = measureOf(explanation);
-  const [lowers, raises] = measure.adds_up ? ["lowers ", " raises"] : ["", ""];
-  const rest = measure.adds_up
-    ? `the ${quantity(explanation)}; stronger ones have the same colour; the sum has its own scale`
-    : `in ${measure.unit}; stronger ones have the same colour`;
-  return element(
-    "p",
-    { class: "legend" },
-    element("span", {}, `${lowers}−${limit}`),
-    element("span", { class: "ramp", "aria-hidden": "true" }),
-    element("span", {}, `+${limit}${raises}`),
-    element("span", {}, rest),
-  );
+  if (scale.neutral) {
+    return legendLine("0", "ramp grey", limit, `in ${measure.unit}; stronger ones have the same colour`);
+  }
+  if (!measure.adds_up) {
+    return legendLine(`−${limit}`, "ramp", `+${limit}`, `in ${measure.unit}; stronger ones have the same colour`);
+  }
+  const rest = `the ${quantity(explanation)}; stronger ones have the same colour${sums ? "; the sum has its own scale" : ""}`;
+  return legendLine(`lowers −${limit}`, "ramp", `+${limit} raises`, rest);
+}
+
+function legendLine(low, ramp, high, rest) {
+  const colours = element("span", { class: ramp, "aria-hidden": "true" });
+  return element("p", { class: "legend" }, element("span", {}, low), colours, element("span", {}, high), element("span", {}, rest));
 }
 
 /** Fill the table for a unit of columns, with the blocks that are open. */
@@ -539,7 +603,7 @@ function headerRow(columns) {
 /** One row of numbers; what it stands for is kept for the readout. */
 function drawRow(map, row) {
   const numbers = map.columns.map((column) => sumOver(column, row.values));
-  const cells = numbers.map((number) => paint(element("td", {}, signed(number, row.scale.digits)), number, row.scale));
+  const cells = numbers.map((number) => paint(element("td", {}, shown(number, row.scale)), number, row.scale));
   const head = heading(row.label, "row");
   if (row.kind === "block") head.setAttribute("aria-expanded", "false");
   const sum = element("td", { class: "row-sum" }, signed(total(row.values), row.scale.digits));
@@ -564,9 +628,11 @@ function toggleHeads(map, drawn) {
 function headRows(map, block) {
   const heads = map.explanation.by_head[block];
   const scale = makeScale(heads.flat());
-  const text =
-    `Block ${block + 1} by head: updates by source position, before mixing; ` +
-    `scale of its own, ±${scale.limit.toPrecision(2)}`;
+  const mixed =
+    map.explanation.method === "alti-logit"
+      ? "A head reads positions; alti-logit then passes what it read back to the words that flowed into them"
+      : "A head reads positions";
+  const text = `Block ${block + 1} by head. ${mixed}. Scale of its own, ±${scale.limit.toPrecision(2)}.`;
   const note = element("td", { colspan: String(map.columns.length + 2) }, element("span", {}, text));
   const rows = heads.map((values, head) => {
     const name = `block ${block + 1}, head ${head + 1}`;
@@ -577,33 +643,58 @@ function headRows(map, block) {
 
 // ---------------------------------------------------------------- heads
 
-/** Blocks × heads: what every head adds, all tokens together; a head that is chosen shows its tokens. */
+const READ = 4; // positions that are named for a head
+
+/** Blocks × heads: what every head adds, all tokens together; a head that is chosen says what it reads. */
 function headMap(explanation) {
   const sums = explanation.by_head.map((heads) => heads.map(total));
-  const tokens = element("p", { class: "head-tokens", "aria-live": "polite" }, "Choose a head to see what it reads.");
-  const table = headTable(sums, (block, head) => {
-    const values = explanation.by_head[block][head];
-    const scale = makeScale(values);
-    const pieces = explanation.tokens.flatMap((token, index) => {
-      const text = element("span", { class: "piece", title: signed(values[index], 4) }, visibleText(token.text));
-      return [paint(text, values[index], scale), " "];
-    });
-    tokens.replaceChildren(element("strong", {}, `${block + 1}.${head + 1} `), `${signed(total(values), 3)}: `, ...pieces);
-  });
+  const scale = makeScale(sums.flat());
+  const said = element("div", { class: "head-tokens", "aria-live": "polite" }, "Choose a head to see what it reads.");
+  const table = headTable(sums, (block, head) => said.replaceChildren(...describeHead(explanation, block, head)));
   const lead = "What every head adds, before mixing, all tokens together. Blocks and heads are counted from 1.";
-  return section("Head by head", "heads", element("p", { class: "lead" }, lead), scroller(table), tokens);
+  const colours = legend(scale, { ...explanation, measure: undefined });
+  return section(
+    "Head by head",
+    "heads",
+    element("p", { class: "lead" }, lead),
+    element("div", { class: "controls" }, colours),
+    element("div", { class: "instrument" }, scroller(table), said),
+  );
+}
+
+/** What a head adds by reading which positions: the strongest with their numbers, and all of them tinted. */
+function describeHead({ by_head: byHead, tokens }, block, head) {
+  const values = byHead[block][head];
+  const scale = makeScale(values);
+  const pieces = tokens.flatMap((token, index) => {
+    const text = element("span", { class: "piece", title: signed(values[index], 4) }, visibleText(token.text));
+    return [paint(text, values[index], scale), " "];
+  });
+  const strongest = tokens
+    .map(({ text }, index) => ({ text, score: values[index] }))
+    .sort((one, two) => Math.abs(two.score) - Math.abs(one.score))
+    .slice(0, READ)
+    .filter(({ score }) => Number(score.toFixed(3)) !== 0);
+  const named = strongest.length > 0 ? [" by reading: ", ...namedWords(strongest, 3)] : [];
+  const rest = tokens.length > strongest.length && strongest.length > 0 ? " …" : "";
+  const name = element("strong", {}, `Block ${block + 1}, head ${head + 1}`);
+  return [
+    element("p", {}, name, ` adds ${signed(total(values), 3)}`, ...named, rest),
+    element("p", { class: "head-pieces", tabindex: "0", role: "group", "aria-label": "All that it reads" }, ...pieces),
+  ];
 }
 
 /** The table of blocks × heads; `choose(block, head)` is called for the head that is clicked. */
 function headTable(sums, choose) {
   const scale = makeScale(sums.flat());
+  const buttons = [];
   const rows = sums.map((heads, block) => {
     const cells = heads.map((value, head) => {
       const name = `block ${block + 1}, head ${head + 1}: ${signed(value, scale.digits)}`;
-      const shown = signed(value, scale.digits);
-      if (!choose) return paint(element("td", { title: name }, shown), value, scale);
-      const button = element("button", { type: "button", "aria-label": name }, shown);
-      button.addEventListener("click", () => choose(block, head));
+      const number = signed(value, scale.digits);
+      if (!choose) return paint(element("td", { title: name }, number), value, scale);
+      const button = element("button", { type: "button", "aria-label": name, "aria-pressed": "false", tabindex: "-1" }, number);
+      buttons.push({ button, block, head });
       return paint(element("td", {}, button), value, scale);
     });
     return element("tr", {}, heading(String(block + 1), "row"), ...cells);
@@ -611,7 +702,36 @@ function headTable(sums, choose) {
   const most = Math.max(...sums.map((heads) => heads.length));
   const names = Array.from({ length: most }, (_, head) => heading(String(head + 1), "col"));
   const head = element("tr", {}, heading("block", "col"), ...names);
-  return element("table", { class: "figures by-head" }, element("thead", {}, head), element("tbody", {}, ...rows.reverse()));
+  const table = element("table", { class: "figures by-head" }, element("thead", {}, head), element("tbody", {}, ...rows.reverse()));
+  if (choose) listenToHeads(table, buttons, choose);
+  return table;
+}
+
+/** One head can be tabbed to, at first the top left one; arrow keys change which. */
+function listenToHeads(table, buttons, choose) {
+  const at = (event) => buttons.find(({ button }) => button === event.target.closest("button"));
+  table.tBodies[0].querySelector("button")?.setAttribute("tabindex", "0");
+  table.addEventListener("click", (event) => {
+    const chosen = at(event);
+    if (!chosen) return;
+    buttons.forEach(({ button }) => button.setAttribute("aria-pressed", String(button === chosen.button)));
+    makeStop(buttons, chosen.button);
+    choose(chosen.block, chosen.head);
+  });
+  table.addEventListener("keydown", (event) => {
+    const from = at(event);
+    if (!from || !(event.key in STEPS) || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const [down, right] = STEPS[event.key];
+    const next = buttons.find(({ block, head }) => block === from.block - down && head === from.head + right); // the last block is on top
+    if (!next) return;
+    makeStop(buttons, next.button);
+    next.button.focus();
+  });
+}
+
+function makeStop(buttons, stop) {
+  buttons.forEach(({ button }) => button.setAttribute("tabindex", button === stop ? "0" : "-1"));
 }
 
 // ---------------------------------------------------------------- the full account
@@ -642,7 +762,7 @@ function renderNeurons(found, id) {
       {},
       heading(each.label, "row"),
       paint(element("td", {}, signed(each.update, 3)), each.update, scale),
-      element("td", {}, signed(each.activation * each.gate, 2)),
+      activationCell(each),
       ...[each.promotes, each.suppresses].map((texts) => element("td", { class: "token" }, ...listed(texts))),
     ),
   );
@@ -657,13 +777,28 @@ function renderNeurons(found, id) {
       "header",
       {},
       element("h1", {}, question(found)),
-      element("p", { class: "subtitle" }, element("bdi", { class: "model" }, found.model), ` · ${count} MLP neurons`),
+      element("p", { class: "subtitle" }, element("bdi", { class: "model" }, found.model), ` · ${count} MLP neurons`, ...preference(found)),
     ),
     element("div", { class: "overview" }, prediction(found), ledger(found)),
-    section("Neurons", "neurons", scroller(table)),
+    section("Neurons", "neurons", ...reversedLead(found.named), scroller(table)),
     byIndex(panels, found.named[0]?.block ?? 0, id),
     notes(found),
   ];
+}
+
+const REVERSED = "Reversed: the activation is negative, so that here it lowers what its value vector promotes and raises what that suppresses.";
+
+function isReversed({ activation, gate }) {
+  return activation * gate < 0;
+}
+
+function activationCell(neuron) {
+  const number = signed(neuron.activation * neuron.gate, 2);
+  return isReversed(neuron) ? element("td", { title: REVERSED }, element("span", { class: "tag" }, "reversed"), ` ${number}`) : element("td", {}, number);
+}
+
+function reversedLead(named) {
+  return named.some(isReversed) ? [element("p", { class: "lead" }, REVERSED)] : [];
 }
 
 /** Means over a dataset: a ranking, and all heads, or all neurons of a block. */
@@ -855,22 +990,23 @@ function readCell(map, cell) {
 function describe(map, cell) {
   const row = map.rows.get(cell.parentElement);
   const column = map.columns[cell.cellIndex - 1];
-  if (!row) return column ? describeColumn(map, column) : [map.hint];
+  const place = row?.kind === "head" ? "position" : "token"; // what a head reads is no longer the token alone
+  if (!row) return column ? describeColumn(map, column, place) : [map.hint];
   if (!column && !map.measure.adds_up) return [`${capitalise(row.name)}, in ${map.measure.unit}: ${map.measure.summary}`];
-  if (cell.cellIndex === 0) return [`${capitalise(row.name)}: `, amount(map, total(row.values)), " over all tokens"];
-  if (!column) return [`${capitalise(row.name)}, all tokens: `, amount(map, total(row.values))];
+  if (cell.cellIndex === 0) return [`${capitalise(row.name)}: `, amount(map, total(row.values)), ` over all ${place}s`];
+  if (!column) return [`${capitalise(row.name)}, all ${place}s: `, amount(map, total(row.values))];
   const number = row.numbers[cell.cellIndex - 1];
-  return [`${capitalise(row.name)}, `, ...describeColumn(map, column), ": ", amount(map, number)];
+  return [`${capitalise(row.name)}, `, ...describeColumn(map, column, place), ": ", amount(map, number)];
 }
 
-function describeColumn({ explanation }, { text, members, place, tags }) {
+function describeColumn({ explanation }, { text, members, place, tags }, kind) {
   const ids = members.map((index) => explanation.tokens[index].id).join(" ");
-  const details = [`${members.length > 1 ? "tokens" : "token"} ${place}`, `id ${ids}`, ...tags].join(", ");
+  const details = [`${kind}${members.length > 1 ? "s" : ""} ${place}`, `id ${ids}`, ...tags].join(", ");
   return [element("q", {}, visibleText(text)), ` (${details})`];
 }
 
 function amount({ explanation, measure }, number) {
-  if (!measure.adds_up) return element("strong", {}, `${signed(number, 5)} (${measure.unit})`);
+  if (!measure.adds_up) return element("strong", {}, `${(measure.contrastive ? signed : plain)(number, 5)} (${measure.unit})`);
   const effect = number < 0 ? "lowers" : "raises";
   const text = number === 0 ? "0" : `${signed(number, 5)} ${effect} the ${quantity(explanation)}`;
   return element("strong", {}, text);
@@ -889,10 +1025,20 @@ function makeScale(values) {
   return { limit, digits: Math.min(6, Math.max(0, (order < 0 ? 1 : 2) - order)) };
 }
 
+/** The scale of a document's scores: grey, where they are the same for every target and neither raise nor lower it. */
+function scaleOf(explanation, values) {
+  return { ...makeScale(values), neutral: !measureOf(explanation).contrastive };
+}
+
+/** A number as its scale has it. */
+function shown(number, { digits, neutral }) {
+  return neutral ? plain(number, digits) : signed(number, digits);
+}
+
 /** Colour an element by a number; gives the element. */
 function paint(painted, number, scale) {
   const strength = Math.min(1, Math.abs(number) / scale.limit);
-  painted.classList.add(number < 0 ? "lowers" : "raises");
+  painted.classList.add(scale.neutral ? "neutral" : number < 0 ? "lowers" : "raises");
   painted.classList.toggle("strong", strength > STRONG);
   painted.classList.toggle("faint", Number(number.toFixed(scale.digits)) === 0);
   painted.style.setProperty("--strength", strength.toFixed(3));
@@ -978,7 +1124,19 @@ function section(title, name, ...children) {
 
 /** A table that is too wide scrolls, instead of the page. */
 function scroller(table) {
-  return element("div", { class: "scroll" }, table);
+  return watchEdges(element("div", { class: "scroll" }, table));
+}
+
+/** Mark a box whose content goes on to the right or below; gives the box. */
+function watchEdges(box) {
+  const look = () => {
+    box.classList.toggle("more-right", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+    box.classList.toggle("more-below", box.scrollTop + box.clientHeight < box.scrollHeight - 2);
+  };
+  const sizes = new ResizeObserver(look); // after the layout, so that nothing is laid out twice
+  [box, ...box.children].forEach((each) => sizes.observe(each));
+  box.addEventListener("scroll", look, { passive: true });
+  return box;
 }
 
 // ---------------------------------------------------------------- a saved page

@@ -26,6 +26,7 @@ function renderTranslation(translation, id) {
     draw();
   });
   draw();
+  watchEdges(holder);
   showSteps(state, [state.place]);
   const { source, target } = translation;
   const asked = element(
