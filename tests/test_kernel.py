@@ -197,8 +197,19 @@ def test_alone_with_threads_of_its_own(compiler: str, runner: str | None, tmp_pa
     program, source = tmp_path / "alone", Path(__file__).parent / "kernel_alone.cpp"
     flags = ["-std=c++17", "-O3", "-ffp-contract=fast", "-pthread", "-DPy_LIMITED_API=0x030A0000", "-w"]
     linking = ["-static", "-Wl,--unresolved-symbols=ignore-all"]  # of Python nothing is called
-    headers = f"-I{sysconfig.get_path('include')}"
-    subprocess.run([compiler, *flags, headers, source, "-o", program, *linking], check=True)
+    headers = [f"-I{sysconfig.get_path('include')}", f"-I{_borrow_settings(tmp_path)}"]
+    subprocess.run([compiler, *flags, *headers, source, "-o", program, *linking], check=True)
     done = subprocess.run([*filter(None, [runner]), program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " threads " in done.stdout
+
+
+def _borrow_settings(folder: Path) -> Path:
+    """Debian's Python has its settings by architecture: lend this one's, which is as wide, to arm64."""
+    version = f"python{sysconfig.get_python_version()}"
+    own = Path("/usr/include", str(sysconfig.get_config_var("MULTIARCH")), version, "pyconfig.h")
+    lent = folder / "aarch64-linux-gnu" / version / "pyconfig.h"
+    lent.parent.mkdir(parents=True)
+    if own.exists():
+        lent.write_text(own.read_text())
+    return folder
