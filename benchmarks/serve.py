@@ -14,8 +14,8 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 import whyword
-from whyword.serve.access import LOCAL
-from whyword.serve.hosting import LOOPBACK, make_server, open_socket
+from whyword.serve.access import LOCAL, LOOPBACK
+from whyword.serve.hosting import make_server, open_socket
 
 from measure import check, interleave, parse, publish
 

@@ -1,6 +1,9 @@
 """Shapes are checked at run time in tests, and only here."""
 
 import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -52,3 +55,17 @@ def llama() -> whyword.Model:
 @pytest.fixture(scope="session")
 def gpt2() -> whyword.Model:
     return whyword.load(build("gpt2", torch.float64))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real browser, or skip where there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.skip(f"no browser: none of {', '.join(names)} is installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=found)
+        yield opened
+        opened.close()

@@ -8,8 +8,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import whyword
-from whyword.serve.access import LOCAL, Access
-from whyword.serve.hosting import LOOPBACK, make_server, open_socket
+from whyword.serve.access import LOCAL, LOOPBACK, Access
+from whyword.serve.hosting import make_server, open_socket
 
 import toy_tokenizers
 

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import random
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import accumulate, pairwise
@@ -18,6 +17,7 @@ import whyword
 from whyword.view.html import render_html, render_notebook
 
 import toy_tokenizers
+from browsing import WATCH
 from families import build
 
 NASTY = [
@@ -229,24 +229,6 @@ def test_a_notebook_frames_the_same_page() -> None:
 # ------------------------------------------------------------ in a browser
 
 Open = Callable[..., Any]
-
-WATCH = """
-window.violations = [];
-document.addEventListener("securitypolicyviolation", (event) => violations.push(event.violatedDirective));
-"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        pytest.skip(f"no browser: none of {', '.join(names)} is installed")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=found)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,16 +17,13 @@ from whyword.serve.access import LOCAL, Limits
 from whyword.serve.assets import read_assets
 from whyword.view.html import render_html
 
+from browsing import WATCH
 from serving import make_toy, serving
 
 PROMPT = "A report about the Impressionists"
 HOSTILE = "</script><img src=x onerror='window.hacked = 1'> & \u202eabc مرحبا"
 LONG = "the painter has seen what they have not and " * 120
 LIMITS = Limits(tokens=3000, waiting=8)
-WATCH = """
-window.violations = [];
-document.addEventListener("securitypolicyviolation", (event) => violations.push(event.violatedDirective));
-"""
 DROP = """([name, type, text]) => {
     const data = new DataTransfer();
     data.items.add(new File([text], name, { type }));
@@ -59,19 +55,6 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> whyword.Model:
 def address(toy: whyword.Model, plain_toy: whyword.Model, translator: whyword.Model) -> Iterator[str]:
     with serving([toy, plain_toy, translator], replace(LOCAL, limits=LIMITS)) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        pytest.skip(f"no browser: none of {', '.join(names)} is installed")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=found)
-        yield opened
-        opened.close()
 
 
 Show = Callable[..., Any]

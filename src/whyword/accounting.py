@@ -16,7 +16,7 @@ from .errors import InputError
 from .explanation import Explanation
 from .tokens import Tokens
 
-__all__ = ["Account", "account"]
+__all__ = ["Account", "account", "describe_fully"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,3 +70,8 @@ def account(explanation: Explanation) -> Account:
         biases=float(ledger.attention_bias.sum()) + ledger.norm_bias + ledger.unembedding_bias,
         logit=ledger.logit,
     )
+
+
+def describe_fully(explanation: Explanation) -> dict[str, Any]:
+    """Give an explanation's document with its full account."""
+    return {**explanation.to_dict(), "account": account(explanation).to_dict()}

@@ -9,6 +9,7 @@ import typer
 
 from ..errors import InputError
 from .loading import open_models
+from .options import SourceLanguage, TargetLanguage
 from .reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 
 if TYPE_CHECKING:
@@ -108,13 +109,8 @@ def align(
     symmetrise: Annotated[
         Way, typer.Option("--symmetrise", help="How both directions are made one.")
     ] = Way.grow_diag_final,
-    source_language: Annotated[
-        str | None,
-        typer.Option("--source-language", metavar="CODE", help="Of a model that knows many: zho_Hans."),
-    ] = None,
-    target_language: Annotated[
-        str | None, typer.Option("--target-language", metavar="CODE", help="The same: eng_Latn.")
-    ] = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,

@@ -161,9 +161,9 @@ class _Question:
 
 def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
     """Give the document, with the full account where it is asked for."""
-    from ..accounting import account as account_for
+    from ..accounting import describe_fully
     from ..explanation import Continuation
 
     if not account or isinstance(explained, Continuation):
         return explained.to_dict()
-    return {**explained.to_dict(), "account": account_for(explained).to_dict()}
+    return describe_fully(explained)

@@ -13,6 +13,8 @@ __all__ = [
     "MethodName",
     "NoFoil",
     "Output",
+    "SourceLanguage",
+    "TargetLanguage",
     "TargetWord",
 ]
 
@@ -57,4 +59,11 @@ MaxMemory = Annotated[
     typer.Option(
         "--max-memory", metavar="SIZE", help="What it may take beyond the forward pass: 2GB, 500MB."
     ),
+]
+SourceLanguage = Annotated[
+    str | None,
+    typer.Option("--source-language", metavar="CODE", help="Of a model that knows many: zho_Hans."),
+]
+TargetLanguage = Annotated[
+    str | None, typer.Option("--target-language", metavar="CODE", help="The same: eng_Latn.")
 ]

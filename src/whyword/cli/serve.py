@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
+from ..serve.access import LOCAL, LOOPBACK, Access, Limits
 from .reporting import Allow, Debug, Dtype, ModelNames, reporting, tell
 
 __all__ = ["serve"]
@@ -16,14 +17,14 @@ def serve(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 8000,
     host: Annotated[
         str, typer.Option("--host", help="The address to listen on. Others than the default let others in.")
-    ] = "127.0.0.1",
+    ] = LOOPBACK,
     allow_host: Annotated[
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="Another name this server is asked by."),
     ] = None,
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", min=1, help="The longest prompt that is answered.")
-    ] = 1024,
+    ] = LOCAL.limits.tokens,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     dtype: Dtype = None,
     allow: Allow = None,
@@ -31,7 +32,6 @@ def serve(
 ) -> None:
     """Look at predictions on a page: choose a word and another, and see where the difference comes from."""
     try:
-        from ..serve.access import Access, Limits
         from ..serve.hosting import host as run_server
         from ..serve.hosting import is_loopback, make_access, open_socket
     except ImportError as error:

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import InputError
 from .loading import open_models
-from .options import Output
+from .options import Output, SourceLanguage, TargetLanguage
 from .reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 
 __all__ = ["translate"]
@@ -55,13 +55,8 @@ def translate(
         ),
     ] = None,
     method: Annotated[TranslationMethod, typer.Option("--method")] = TranslationMethod.alti_logit,
-    source_language: Annotated[
-        str | None,
-        typer.Option("--source-language", metavar="CODE", help="Of a model that knows many: zho_Hans."),
-    ] = None,
-    target_language: Annotated[
-        str | None, typer.Option("--target-language", metavar="CODE", help="The same: eng_Latn.")
-    ] = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
     by: Annotated[
         TranslationBy, typer.Option("--by", help="What to show the numbers by.")
     ] = TranslationBy.word,

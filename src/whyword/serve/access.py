@@ -3,7 +3,9 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-__all__ = ["LOCAL", "Access", "Limits"]
+__all__ = ["LOCAL", "LOOPBACK", "Access", "Limits"]
+
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Limits:
 class Access:
     """Under which names the server is asked, and how much."""
 
-    names: Collection[str] = ("localhost", "127.0.0.1", "::1")
+    names: Collection[str] = ("localhost", LOOPBACK, "::1")
     """In lower case."""
     any_address: bool = False
     """Whether any numeric address will do: where the server listens on all of them."""

@@ -13,9 +13,8 @@ from .access import LOCAL, Access
 from .application import make_application, make_desk
 from .guard import read_name
 
-__all__ = ["LOOPBACK", "host", "is_loopback", "make_access", "make_server", "open_socket"]
+__all__ = ["host", "is_loopback", "make_access", "make_server", "open_socket"]
 
-LOOPBACK = "127.0.0.1"
 _PATIENCE = 2
 """Seconds that answers may still take when the server is stopped."""
 

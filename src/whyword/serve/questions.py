@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..accounting import account
+from ..accounting import describe_fully
 from ..document import Document
 from ..errors import InputError
 from ..explanation import describe_prediction
@@ -114,7 +114,7 @@ class Explaining(Choosing):
         found = explain(
             model, self.read(model, limits), target=self.target, foil=self.foil, method=self.method
         )
-        return {**found.to_dict(), "account": account(found).to_dict()} if self.account else found.to_dict()
+        return describe_fully(found) if self.account else found.to_dict()
 
 
 class Comparing(Choosing):

@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
 
@@ -89,9 +88,8 @@ class Desk:
 
         if self._inside:
             events.put_nowait(Progress("waiting", len(self._inside), None))
-        handed_in = [
-            work
-        ]  # emptied when the run is over: the queue of a thread holds on to what was cancelled
+        # Emptied when the run is over: the queue of a thread holds on to what was cancelled.
+        handed_in = [work]
         future = self._workers[name].submit(self._perform, handed_in, stopped, tell)
         job = Job(future, events, stopped)
         self._inside[future] = job
@@ -139,10 +137,12 @@ async def follow(job: Job, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator
     looked = time.monotonic()
     try:
         while not job.future.done() or not job.events.empty():
-            with suppress(asyncio.TimeoutError):
+            try:
                 event = await asyncio.wait_for(job.events.get(), _POLL)
-                if event is not None:
-                    yield event
+            except asyncio.TimeoutError:
+                event = None
+            if event is not None:
+                yield event
             if time.monotonic() - looked >= _POLL:  # also where progress comes all the time
                 looked = time.monotonic()
                 if await gone():

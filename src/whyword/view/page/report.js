@@ -523,17 +523,17 @@ function coverage(explanation) {
   );
 }
 
-/** Two buttons: columns are tokens, or words. */
-function unitSwitch(choose) {
-  const buttons = ["tokens", "words"].map((unit) =>
-    element("button", { type: "button", "aria-pressed": String(unit === "tokens") }, capitalise(unit)),
+/** Two buttons: columns are tokens, or words; the first is pressed. */
+function unitSwitch(choose, units = ["tokens", "words"], name = "Columns") {
+  const buttons = units.map((unit, index) =>
+    element("button", { type: "button", "aria-pressed": String(index === 0) }, capitalise(unit)),
   );
   const press = (pressed) => {
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(button === pressed)));
     choose(pressed.textContent.toLowerCase());
   };
   buttons.forEach((button) => button.addEventListener("click", () => press(button)));
-  return element("div", { class: "switch", role: "group", "aria-label": "Columns" }, ...buttons);
+  return element("div", { class: "switch", role: "group", "aria-label": name }, ...buttons);
 }
 
 /** The colours of a scale; `sums`: whether a row of sums has another one. */

@@ -17,10 +17,11 @@ function renderTranslation(translation, id) {
     holder.replaceChildren(translationTable(state));
     linked.replaceChildren(...linkedSides(state));
   };
-  const units = wordSwitch((unit) => {
+  const chooseUnit = (unit) => {
     state.unit = unit;
     draw();
-  });
+  };
+  const units = unitSwitch(chooseUnit, ["words", "tokens"], "Rows and columns");
   const blocks = blockChoice(translation, (block) => {
     state.block = block;
     draw();
@@ -69,19 +70,6 @@ function shareLead({ source_shares: shares, flagged, threshold }) {
   if (!shares) return rows;
   const count = flagged.length === 1 ? "1 token is" : `${flagged.length || "no"} tokens are`;
   return `${rows} Share: how much of the step came from the source (heuristic); ${count} below ${percent(threshold)}, ⚑ possibly hallucinated.`;
-}
-
-function wordSwitch(choose) {
-  const buttons = ["words", "tokens"].map((unit) =>
-    element("button", { type: "button", "aria-pressed": String(unit === "words") }, capitalise(unit)),
-  );
-  buttons.forEach((button) =>
-    button.addEventListener("click", () => {
-      buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
-      choose(button.textContent.toLowerCase());
-    }),
-  );
-  return element("div", { class: "switch", role: "group", "aria-label": "Rows and columns" }, ...buttons);
 }
 
 /** A list of blocks: all together, or one of them. */
