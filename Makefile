@@ -9,7 +9,7 @@ PROCESSES ?= 2
 TESTS ?= tests
 FAMILY_TESTS := $(addprefix tests/test_,baselines.py doctor.py golden.py identities.py neurons.py proof.py reference.py translation.py translators.py) \
   tests/test_alignment.py::test_measures_are_what_their_formulas_say
-BUILT_FROM := pyproject.toml setup.py src/whyword/kernel.cpp
+BUILT_FROM := pyproject.toml setup.py src/whyword/maths/kernel.cpp
 
 .PHONY: demo test lint types unit docs wheel test-oldest picture clean
 .DEFAULT_GOAL := test
@@ -76,4 +76,4 @@ picture: $(INSTALLED_DEV)
 	$(BIN)/python docs/draw_terminal.py docs/terminal.svg
 
 clean:
-	rm -rf .venv .venv-oldest $(WHEEL_VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site demo.html src/whyword/*.so
+	rm -rf .venv .venv-oldest $(WHEEL_VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site demo.html src/whyword/maths/*.so

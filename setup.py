@@ -12,8 +12,8 @@ STABLE = not get_config_var("Py_GIL_DISABLED")  # free-threaded Python has no st
 setup(
     ext_modules=[
         Extension(
-            "whyword._kernel",
-            sources=["src/whyword/kernel.cpp"],
+            "whyword.maths._kernel",
+            sources=["src/whyword/maths/kernel.cpp"],
             define_macros=[("Py_LIMITED_API", "0x030A0000")],
             extra_compile_args=FLAGS if UNIX else [],
             extra_link_args=["-pthread"] if UNIX else [],

@@ -21,12 +21,12 @@ from torch import Tensor
 import whyword
 from whyword.alignment.aer import Score, score_links
 from whyword.alignment.aligner import Settings, cut, measure_words, prepare_all
-from whyword.alignment.files import read_words
+from whyword.alignment.alignment import align_words
 from whyword.alignment.links import Link, read_links
-from whyword.alignment.measures import MEASURES, Recorded, record_prepared
+from whyword.alignment.parallel_files import read_words
 from whyword.alignment.preparing import Prepared
-from whyword.alignment.result import align_words
 from whyword.alignment.symmetry import SYMMETRISATIONS, symmetrise
+from whyword.alignment.token_scores import MEASURES, Recorded, record_prepared
 from whyword.ledger.entries import enter_stack
 from whyword.ledger.parts import AttentionPart, replay
 from whyword.trace.running import run

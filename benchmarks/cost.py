@@ -22,7 +22,7 @@ import torch
 import transformers
 
 import whyword
-from whyword.kernel import implementation
+from whyword.maths.kernel import implementation
 
 from measure import check, interleave, parse, publish, run_alone
 

@@ -9,11 +9,11 @@ from collections import Counter
 from pathlib import Path
 
 from whyword.data import Dataset, read_datasets
-from whyword.data.agreement import Agreement, annotate
-from whyword.data.names import PUBLISHED, expand_names
-from whyword.data.parsing import list_pipelines, open_pipeline
-from whyword.data.rules import PHENOMENA
-from whyword.data.tables import find_file, read_table
+from whyword.data.dataset_names import PUBLISHED, expand_names
+from whyword.data.evidence_columns import Agreement, annotate
+from whyword.data.evidence_rules import PHENOMENA
+from whyword.data.file_layouts import find_file, read_table
+from whyword.data.parses import list_pipelines, open_pipeline
 
 NUMBERS = {"NN": "singular", "NNP": "singular", "NNS": "plural", "NNPS": "plural"}
 

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 import whyword
-from whyword.memory import Request, estimate
 from whyword.trace import Plan
+from whyword.trace.memory_plan import Request, estimate
 
 from measure import check, interleave, parse, publish, run_alone
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import transformers
 
-from whyword.kernel import implementation
+from whyword.maths.kernel import implementation
 
 THREADS = 2
 Runs = Mapping[str, Callable[[], Any]]

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import whyword
-from whyword.data.suite import make_builtin
+from whyword.data.builtin_suite import make_builtin
 from whyword.inside.split import read_split
 from whyword.inside.survey import survey
-from whyword.pipeline import ask
+from whyword.pipeline.one_prompt import ask
 
 from measure import check, interleave, parse, publish
 

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from whyword.models.fetch import fetch
+from whyword.models.bundled.fetch import fetch
 
 PROMPT = "A report about the Impressionists"
 LONG = (

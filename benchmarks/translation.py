@@ -14,10 +14,10 @@ import torch
 import transformers
 
 import whyword
+from whyword.ask.sentence_pair import Pair, pair_up
 from whyword.ledger import Target, close, read_off
-from whyword.pair import Pair, pair_up
+from whyword.pipeline.one_translation import record_pairs
 from whyword.trace.running import run
-from whyword.translate import record_pairs
 
 from measure import check, interleave, parse, publish
 

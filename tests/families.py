@@ -2,8 +2,8 @@
 
 import torch
 
-from whyword.models.shrink import randomise
-from whyword.models.tiny import FAMILIES, build
+from whyword.models.testing.shrink import randomise
+from whyword.models.testing.tiny_families import FAMILIES, build
 
 __all__ = ["DISTINCT", "FAMILIES", "build", "prompt_of", "randomise"]
 

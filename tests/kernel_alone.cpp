@@ -1,7 +1,7 @@
 // The kernel without Python and torch, so with threads of its own: the plain sum for any shape and number of
 // threads. test_kernel.py compiles it with every compiler that there is.
 
-#include "../src/whyword/kernel.cpp"
+#include "../src/whyword/maths/kernel.cpp"
 #include <cmath>
 #include <cstdio>
 

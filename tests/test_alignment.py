@@ -12,15 +12,15 @@ from typer.testing import CliRunner
 import toy_translators
 import whyword
 from whyword.alignment.aligner import Settings, align_all, choose_settings, measure_words
+from whyword.alignment.alignment import align_words
+from whyword.alignment.file_runs import Reverse, align_files
 from whyword.alignment.links import parse_links
-from whyword.alignment.measures import MEASURES, record_prepared
 from whyword.alignment.preparing import Prepared, prepare
-from whyword.alignment.result import align_words
 from whyword.alignment.smoothgrad import smooth_gradients
+from whyword.alignment.token_scores import MEASURES, record_prepared
 from whyword.alignment.words import read_sentence, share_tokens, spell_words
-from whyword.alignment.writing import Reverse, align_files
 from whyword.cli.application import application
-from whyword.models.tiny import build
+from whyword.models.testing.tiny_families import build
 from whyword.tokens import spell
 
 RUNNER = CliRunner()
@@ -272,7 +272,7 @@ def test_gradients_of_some_words_and_copies_at_a_time(
 @pytest.mark.parametrize("family", ["marian", "t5", "pegasus"])
 def test_gradients_start_from_what_the_encoder_reads(family: str) -> None:
     model = whyword.load(build(family, torch.float32))
-    from whyword.pair import pair_up
+    from whyword.ask.sentence_pair import pair_up
 
     pair = pair_up(model, [5, 6, 7, 8], [9, 10, 11])
     shares = torch.eye(3)
@@ -358,7 +358,7 @@ def test_files_stop_and_go_on(m2m: whyword.Model, tmp_path: Path, monkeypatch: p
         if what == "pairs" and done == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("whyword.alignment.writing.report", stop)
+    monkeypatch.setattr("whyword.alignment.file_runs.report", stop)
     with pytest.raises(KeyboardInterrupt):
         align_files(m2m, words, output, settings)
     monkeypatch.undo()
@@ -366,7 +366,7 @@ def test_files_stop_and_go_on(m2m: whyword.Model, tmp_path: Path, monkeypatch: p
     begun = part.read_text()
     part.write_text(begun + "0-")  # a line that was cut off
     seen: list[int] = []
-    monkeypatch.setattr("whyword.alignment.writing.report", lambda _what, done, _total: seen.append(done))
+    monkeypatch.setattr("whyword.alignment.file_runs.report", lambda _what, done, _total: seen.append(done))
     align_files(m2m, words, output, settings)
     assert seen == [4]
     assert output.read_text() == whole

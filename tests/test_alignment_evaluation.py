@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 import toy_translators
 import whyword
 from whyword.alignment.aer import score_links
-from whyword.alignment.evaluation import Asked, evaluate_alignment, read_methods
+from whyword.alignment.gold_evaluation import Asked, evaluate_alignment, read_methods
+from whyword.alignment.gold_report import lay_out_best, write_report, write_sentences
 from whyword.alignment.links import LinkFile, parse_links
-from whyword.alignment.report import lay_out_best, write_report, write_sentences
 from whyword.alignment.symmetry import symmetrise
 from whyword.cli.application import application
 
@@ -87,7 +87,7 @@ def test_a_slow_method_is_kept_pair_by_pair(
         if done == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("whyword.alignment.evaluation.report_progress", stop)
+    monkeypatch.setattr("whyword.alignment.gold_evaluation.report_progress", stop)
     with pytest.raises(KeyboardInterrupt):
         evaluate_alignment(m2m, Asked(WORDS, GOLD, ("smoothgrad",)), tmp_path / "run")
     (line,) = (tmp_path / "run" / "sentences.jsonl").read_text().splitlines()

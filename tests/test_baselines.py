@@ -9,8 +9,8 @@ from torch import Tensor
 
 import whyword
 from whyword.attribute import METHODS, Chances, Erasure, erase
+from whyword.attribute.measures import COMPARED, MEASURES
 from whyword.ledger import Target
-from whyword.methods import COMPARED, MEASURES
 from whyword.trace.precision import keep_precision
 
 import reference

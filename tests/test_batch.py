@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import whyword
-from whyword.batch import explain_batch
+from whyword.pipeline.many_prompts import explain_batch
 
 import toy_tokenizers
 from families import DISTINCT, build, prompt_of

@@ -12,8 +12,8 @@ import torch
 from typer.testing import CliRunner
 
 import whyword
+from whyword.attribute.measures import COMPARED
 from whyword.cli import application
-from whyword.methods import COMPARED
 
 import toy_tokenizers
 from families import build

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import whyword
-from whyword.methods import COMPARED, MEASURES
+from whyword.attribute.measures import COMPARED, MEASURES
 from whyword.view.grid import lay_out, name_unit
 from whyword.view.html import render_html
 from whyword.view.latex import render_latex

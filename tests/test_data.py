@@ -23,10 +23,10 @@ from whyword.data import (
     locate_tokens,
     read_datasets,
 )
-from whyword.data.names import expand_names
+from whyword.data.dataset_names import expand_names
+from whyword.data.evidence_spans import find_in_prefix
+from whyword.data.file_layouts import read_table, render_table
 from whyword.data.rows import cut_pair
-from whyword.data.spans import find_in_prefix
-from whyword.data.tables import read_table, render_table
 from whyword.tokens import spell
 
 import toy_tokenizers

@@ -15,8 +15,8 @@ import whyword
 from whyword.cli.application import application
 from whyword.doctor import IDENTITIES, LENGTHS, diagnose, open_to_diagnose
 from whyword.models import open_model
-from whyword.models.shrink import make_small, shrink
-from whyword.models.tiny import TRANSLATORS, build, find_present
+from whyword.models.testing.shrink import make_small, shrink
+from whyword.models.testing.tiny_families import TRANSLATORS, build, find_present
 
 RUNNER = CliRunner()
 

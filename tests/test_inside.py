@@ -15,11 +15,11 @@ import whyword
 from whyword.data import Dataset, Example, read_datasets
 from whyword.inside import survey as surveying
 from whyword.inside.ablation import ablate
-from whyword.inside.answers import find_answers
 from whyword.inside.split import Split, read_split
 from whyword.inside.survey import Survey, survey
 from whyword.inside.tally import read_tally
-from whyword.progress import listen
+from whyword.inside.top_examples import find_answers
+from whyword.runs.progress import listen
 
 import toy_tokenizers
 from families import build

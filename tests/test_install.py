@@ -56,7 +56,7 @@ def test_with_a_compiler(tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path)
     names = zipfile.ZipFile(wheel).namelist()
     assert "-cp310-abi3-" in wheel.name
-    assert "whyword/_kernel.abi3.so" in names
+    assert "whyword/maths/_kernel.abi3.so" in names
     assert implementation_of(wheel, tmp_path) == "native"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from whyword import InputError
-from whyword.journal import append_lines, open_run, read_lines, read_settings
+from whyword.runs.journal import append_lines, open_run, read_lines, read_settings
 
 
 def test_a_run_goes_on_after_a_cut_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

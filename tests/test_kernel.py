@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from whyword import InputError, kernel
-from whyword.workspace import Workspace
+from whyword.models.workspace import Workspace
 
 needs_native = pytest.mark.skipif(kernel._native is None, reason="the native kernel was not built here")
 NATIVE = [pytest.param(("native", lanes), id=f"native-{lanes}", marks=needs_native) for lanes in (4, 8, 16)]

@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import whyword
-from whyword.memory import Request, estimate, free_memory, make_plan, read_size
-from whyword.progress import listen
+from whyword.runs.progress import listen
 from whyword.trace import Plan
+from whyword.trace.memory_plan import Request, estimate, free_memory, make_plan, read_size
 
 from families import FAMILIES, build, prompt_of
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import whyword
-from whyword.inside.names import lay_out_model, read_name
+from whyword.inside.neuron_names import lay_out_model, read_name
 from whyword.ledger import Target, settle
-from whyword.ledger.neurons import NeuronEntries, push_forward, settle_neurons
+from whyword.ledger.neuron_updates import NeuronEntries, push_forward, settle_neurons
 from whyword.models import Experts, open_model
 from whyword.models.catalogue import describe
 from whyword.trace import Places, Plan, Trace, record
-from whyword.trace.neurons import read_neurons
+from whyword.trace.neuron_activations import read_neurons
 
 from families import build, prompt_of
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import whyword
-from whyword.contributions import contribute
+from whyword.maths.contributions import contribute
+from whyword.models.workspace import Workspace
 from whyword.trace.precision import keep_precision
-from whyword.workspace import Workspace
 
 import reference
 from families import build, prompt_of

@@ -109,7 +109,7 @@ def test_answers_are_the_documents_of_the_library(
 
 def answer_directly(model: whyword.Model, route: str, more: dict[str, Any]) -> dict[str, Any]:
     if route == "predict":
-        from whyword.explanation import describe_prediction
+        from whyword.results.explanation import describe_prediction
 
         return describe_prediction(model.name, whyword.predict(model, PROMPT, **more))
     if route == "continue":
@@ -152,7 +152,7 @@ def test_lines_of_progress_and_then_the_document(client: httpx.Client, toy: whyw
 
 
 def test_generated_tokens_are_reported(toy: whyword.Model) -> None:
-    from whyword.progress import listen
+    from whyword.runs.progress import listen
 
     heard: list[tuple[str, int, int | None]] = []
     with listen(lambda *event: heard.append(event)):
@@ -249,7 +249,7 @@ def test_a_large_body_is_refused_declared_or_not(client: httpx.Client) -> None:
 
 
 def test_a_failure_tells_nothing(monkeypatch: pytest.MonkeyPatch, client: httpx.Client) -> None:
-    from whyword.serve import questions
+    from whyword.serve import requests as questions
 
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("secret")

@@ -13,40 +13,22 @@ SOURCE = Path(whyword.__file__).parent
 ORDER = (
     "errors",
     "lazy",
-    "journal",
-    "progress",
-    "methods",
+    "runs",
+    "tokens",
+    "models",
+    "maths",
+    "trace",
+    "ledger",
+    "ask",
+    "attribute",
     "document",
     "view",
-    "workspace",
-    "tokens",
-    "pieces",
-    "languages",
-    "data",
-    "models",
-    "norm",
-    "proof",
-    "kernel",
-    "contributions",
-    "prompt",
-    "trace",
-    "memory",
-    "ledger",
-    "attribute",
-    "choice",
-    "pair",
-    "explanation",
-    "translation",
-    "comparison",
-    "accounting",
+    "results",
     "pipeline",
-    "batch",
-    "translate",
-    "alignment",
-    "saved",
-    "inside",
-    "loading",
     "doctor",
+    "data",
+    "alignment",
+    "inside",
     "evaluation",
     "serve",
     "cli",
@@ -94,6 +76,14 @@ def test_a_model_type_is_named_in_the_catalogue_only() -> None:
 def test_hooks_are_in_one_place() -> None:
     with_hooks = {path.name for path in modules() if "register_forward" in path.read_text()}
     assert with_hooks == {"hooks.py", "recorder.py"}
+
+
+def test_a_name_stands_for_one_module() -> None:
+    """Commands are named like what they show; every other module has a name of its own."""
+    others = [path for path in modules() if path.parent.name != "commands" and path.stem != "__init__"]
+    names = [path.stem.rstrip("s") for path in others]
+    assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)
+    assert len(list(SOURCE.glob("*.py"))) <= 8
 
 
 def test_house_rules() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from whyword import InputError
 from whyword.data import SUITE, Dataset, read_datasets
+from whyword.data.builtin_suite import make_builtin
 from whyword.data.grammar import GRAMMAR, MEN, WOMEN, unmark
-from whyword.data.suite import make_builtin
 
 NAMES = sorted(SUITE)
 HASHES = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from transformers import ByT5Tokenizer
 
 import whyword
-from whyword.prompt import continue_prompt, extend_prompt
+from whyword.ask.prompt import continue_prompt, extend_prompt
 from whyword.tokens import Token, join_word, spell
 
 import toy_tokenizers

@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 
 import toy_translators
 import whyword
-from whyword.attribute.joint import attribute_jointly, mix_jointly, sum_heads
+from whyword.ask.sentence_pair import pair_up
+from whyword.attribute.source_and_prefix import attribute_jointly, mix_jointly, sum_heads
 from whyword.cli.application import application
 from whyword.ledger import Target, read_off
-from whyword.models.tiny import TRANSLATORS, build
-from whyword.pair import pair_up
-from whyword.pieces import match_pieces
-from whyword.translate import read_foil, record_pairs
+from whyword.models.testing.tiny_families import TRANSLATORS, build
+from whyword.pipeline.one_translation import read_foil, record_pairs
+from whyword.tokens.slow_tokenizers import match_pieces
 
 from families import prompt_of
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 
 import whyword
+from whyword.ask.sentence_pair import pair_up
 from whyword.ledger import Target, close, read_off, settle
 from whyword.models import open_model
-from whyword.models.tiny import TRANSLATORS, build
-from whyword.pair import pair_up
+from whyword.models.testing.tiny_families import TRANSLATORS, build
+from whyword.pipeline.one_translation import record_pairs
 from whyword.trace import Places, Plan
 from whyword.trace.precision import keep_precision
 from whyword.trace.recorder import record
 from whyword.trace.running import run
-from whyword.translate import record_pairs
 
 from families import prompt_of
 

@@ -15,8 +15,8 @@ from rich.console import Console
 import whyword
 from whyword.view.colour import is_dark, seismic
 from whyword.view.grid import lay_out
+from whyword.view.head_matrix import render_matrix, sum_heads
 from whyword.view.latex import render_latex
-from whyword.view.matrix import render_matrix, sum_heads
 from whyword.view.terminal import print_document
 from whyword.view.wording import label, proof, signed
 

@@ -7,8 +7,8 @@ import numpy
 from gguf import GGUFWriter
 from tokenizers import pre_tokenizers
 
-from whyword.models.cache import hash_file
-from whyword.models.fetch import Source, Wheel
+from whyword.models.bundled.cache import hash_file
+from whyword.models.bundled.fetch import Source, Wheel
 
 WIDTH, INNER = 32, 48
 

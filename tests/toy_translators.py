@@ -9,7 +9,7 @@ import torch
 import transformers
 
 import whyword
-from whyword.models.tiny import build
+from whyword.models.testing.tiny_families import build
 
 CORPUS = [
     "Ich habe gestern in der Bibliothek ein Buch über Geschichte gelesen.",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import whyword
-from whyword.models.cache import hash_file
-from whyword.models.fetch import DEFAULT, FETCHABLE, assemble, fetch
+from whyword.models.bundled.cache import hash_file
+from whyword.models.bundled.fetch import DEFAULT, FETCHABLE, assemble, fetch
 
 CACHE = Path(__file__).parents[1] / ".cache"
 os.environ.setdefault("WHYWORD_CACHE", str(CACHE))

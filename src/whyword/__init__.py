@@ -9,24 +9,24 @@ from .errors import InputError, ModelError, ProofError, WhywordError
 from .lazy import look_up_in
 
 if TYPE_CHECKING:
-    from .accounting import Account, account
     from .alignment.aligner import align
-    from .alignment.result import Alignment
-    from .batch import compare_batch, explain_batch
-    from .comparison import Comparison
+    from .alignment.alignment import Alignment
+    from .ask.prompt import tokenize
     from .evaluation import evaluate
-    from .explanation import Continuation, Explanation
-    from .inside.single import Neurons, neurons
+    from .inside.neurons import Neurons, neurons
     from .ledger import Ledger
-    from .loading import load
     from .models import Model
-    from .pipeline import compare, explain, explain_continuation, mixing, predict
-    from .progress import show_progress
-    from .prompt import tokenize
-    from .saved import read
+    from .pipeline.loading import load
+    from .pipeline.many_prompts import compare_batch, explain_batch
+    from .pipeline.one_prompt import compare, explain, explain_continuation, mixing, predict
+    from .pipeline.one_translation import explain_translation
+    from .results.account import Account, account
+    from .results.comparison import Comparison
+    from .results.explanation import Continuation, Explanation
+    from .results.reading_back import read
+    from .results.translation import Translation
+    from .runs.progress import show_progress
     from .tokens import Tokens
-    from .translate import explain_translation
-    from .translation import Translation
 
 __version__ = "0.1.0"
 
@@ -66,32 +66,32 @@ __all__ = [
 __getattr__ = look_up_in(
     __name__,
     {
-        "Account": "accounting",
-        "Alignment": "alignment.result",
-        "Comparison": "comparison",
-        "Continuation": "explanation",
-        "Explanation": "explanation",
+        "Account": "results.account",
+        "Alignment": "alignment.alignment",
+        "Comparison": "results.comparison",
+        "Continuation": "results.explanation",
+        "Explanation": "results.explanation",
         "Ledger": "ledger",
         "Model": "models",
-        "Neurons": "inside.single",
+        "Neurons": "inside.neurons",
         "Tokens": "tokens",
-        "Translation": "translation",
-        "account": "accounting",
+        "Translation": "results.translation",
+        "account": "results.account",
         "align": "alignment.aligner",
-        "compare": "pipeline",
-        "compare_batch": "batch",
+        "compare": "pipeline.one_prompt",
+        "compare_batch": "pipeline.many_prompts",
         "evaluate": "evaluation",
-        "explain": "pipeline",
-        "explain_batch": "batch",
-        "explain_continuation": "pipeline",
-        "explain_translation": "translate",
-        "load": "loading",
-        "mixing": "pipeline",
-        "neurons": "inside.single",
-        "predict": "pipeline",
-        "read": "saved",
-        "show_progress": "progress",
-        "tokenize": "prompt",
+        "explain": "pipeline.one_prompt",
+        "explain_batch": "pipeline.many_prompts",
+        "explain_continuation": "pipeline.one_prompt",
+        "explain_translation": "pipeline.one_translation",
+        "load": "pipeline.loading",
+        "mixing": "pipeline.one_prompt",
+        "neurons": "inside.neurons",
+        "predict": "pipeline.one_prompt",
+        "read": "results.reading_back",
+        "show_progress": "runs.progress",
+        "tokenize": "ask.prompt",
     },
 )
 

@@ -5,15 +5,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .errors import ModelError, ProofError
-from .kernel import implementation
-from .loading import find_source, probe, prove
+from .maths.kernel import implementation
+from .maths.proof import gather_errors, tolerance_of
 from .models.catalogue import CATALOGUE, GENERAL, find_entries
 from .models.model import Model
 from .models.open import name_source, open_model, read_config, read_dtype
-from .models.shrink import make_small
-from .models.tiny import TRANSLATORS, build, find_present
-from .progress import report
-from .proof import gather_errors, tolerance_of
+from .models.testing.shrink import make_small
+from .models.testing.tiny_families import TRANSLATORS, build, find_present
+from .pipeline.loading import find_source, probe, prove
+from .runs.progress import report
 
 __all__ = ["Diagnosis", "diagnose", "diagnose_families", "open_to_diagnose"]
 

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..models.model import Model
-from ..translate import require_translator
+from ..pipeline.one_translation import require_translator
+from .alignment import CHOICES, Alignment, align_words
 from .links import Link
-from .measures import MEASURES, STEPS, Recorded, record_prepared
 from .preparing import Prepared, SentenceText, prepare
-from .result import CHOICES, Alignment, align_words
 from .smoothgrad import smooth_gradients
 from .symmetry import symmetrise
+from .token_scores import MEASURES, STEPS, Recorded, record_prepared
 
 __all__ = [
     "ALIGNMENT_METHODS",

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
+from ..ask.sentence_pair import Pair, pair_up
 from ..errors import InputError
 from ..models.model import Model
-from ..pair import Pair, pair_up
 from .words import Sentence, read_sentence, share_tokens
 
 __all__ = ["Prepared", "SentenceText", "prepare"]

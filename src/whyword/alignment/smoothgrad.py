@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..maths.proof import require_close, tolerance_of
 from ..models.model import Model
-from ..proof import require_close, tolerance_of
 from ..trace import Inputs, Places, read_out
 from ..trace.hooks import capture_calls
 from ..trace.running import make_inputs, run, run_inputs

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..ledger import Target, contrast, read_choices
-from ..memory import free_memory
 from ..models.model import Model
-from ..progress import report
+from ..runs.progress import report
 from ..trace import Inputs, Places, Readout, pad, read_out
+from ..trace.memory_plan import free_memory
 
 __all__ = ["WAYS", "Chances", "Erasure", "erase", "erase_each", "read_chances", "score_loss"]
 

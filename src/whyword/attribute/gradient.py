@@ -15,9 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..ledger import Target, read_logits
-from ..memory import ACTIVATIONS, estimate_gradient
 from ..models.model import Model
 from ..trace import Inputs, Places, pad, read_out
+from ..trace.memory_plan import ACTIVATIONS, estimate_gradient
 
 __all__ = ["Gradient", "differentiate"]
 

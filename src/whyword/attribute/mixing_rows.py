@@ -10,9 +10,9 @@ from einops import rearrange, repeat
 from jaxtyping import Float
 from torch import Tensor
 
+from ..maths.frozen_norm import freeze
 from ..models.architecture import Attention
 from ..models.model import Model, module_at, output_weight
-from ..norm import freeze
 from ..trace import AttentionTrace, Trace
 from .alti_logit import carry_down
 

@@ -7,20 +7,20 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from .aer import aer
-from .align import align
-from .compare import compare
-from .datasets import datasets
-from .doctor import doctor
-from .evaluate import evaluate
-from .evidence import evidence
-from .explain import explain
-from .models import models
-from .neurons import neurons
-from .predict import predict
-from .runs import figures, table
-from .serve import serve
-from .translate import translate
+from .commands.aer import aer
+from .commands.align import align
+from .commands.compare import compare
+from .commands.datasets import datasets
+from .commands.doctor import doctor
+from .commands.evaluate import evaluate
+from .commands.evidence import evidence
+from .commands.explain import explain
+from .commands.models import models
+from .commands.neurons import neurons
+from .commands.predict import predict
+from .commands.serve import serve
+from .commands.table_and_figures import figures, table
+from .commands.translate import translate
 
 __all__ = ["application", "main"]
 

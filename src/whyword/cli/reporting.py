@@ -101,7 +101,7 @@ def print_view(document: dict[str, Any], by: str, top: int | None) -> None:
 @contextmanager
 def show_progress(doing: str) -> Iterator[None]:
     """Show on stderr what is being done, how far it is, and what the library logs meanwhile."""
-    from .. import progress
+    from ..runs import progress
 
     logger = logging.getLogger("whyword")
     with progress.show_progress(_plain(doing)) as display:

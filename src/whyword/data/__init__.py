@@ -1,11 +1,11 @@
 """Datasets of minimal pairs, and the words that decide between their two sentences."""
 
-from .names import GROUPS, PUBLISHED, SUITE
-from .parsing import add_evidence, find_evidence
+from .dataset_names import GROUPS, PUBLISHED, SUITE
+from .evidence_rules import PHENOMENA
+from .evidence_spans import EVIDENCE_KINDS, choose_evidence, locate_tokens
+from .examples import Dataset, Example, Skipped, Span, Spans
+from .parses import add_evidence, find_evidence
 from .reading import read_datasets
-from .rules import PHENOMENA
-from .spans import EVIDENCE_KINDS, choose_evidence, locate_tokens
-from .types import Dataset, Example, Skipped, Span, Spans
 
 __all__ = [
     "EVIDENCE_KINDS",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from .types import Spans
+from .examples import Spans
 
 __all__ = ["GRAMMAR", "Deal", "Draft", "unmark"]
 

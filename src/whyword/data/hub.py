@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 from ..errors import InputError
-from .names import Published
-from .tables import Table
+from .dataset_names import Published
+from .file_layouts import Table
 
 __all__ = ["read_from_hub"]
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import InputError
-from .names import BUILTIN, PUBLISHED, Published, expand_names
+from .dataset_names import BUILTIN, PUBLISHED, Published, expand_names
+from .examples import Dataset, Example, Skipped
+from .file_layouts import Table, find_file, read_table
 from .rows import read_row
-from .tables import Table, find_file, read_table
-from .types import Dataset, Example, Skipped
 
 __all__ = ["make_dataset", "read_datasets"]
 
@@ -78,7 +78,7 @@ def _attractors(table: Table, row: int) -> int:
 
 
 def _make_builtin(name: str) -> Dataset:
-    from .suite import make_builtin
+    from .builtin_suite import make_builtin
 
     return make_builtin(name)
 

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from .names import Published
-from .spans import find_in_prefix
-from .types import Example, Skipped, Spans
+from .dataset_names import Published
+from .evidence_spans import find_in_prefix
+from .examples import Example, Skipped, Spans
 
 __all__ = ["MASK", "cut_pair", "is_missing", "read_row"]
 

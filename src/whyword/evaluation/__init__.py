@@ -1,10 +1,10 @@
 """Evaluation: do explanations point at the words that grammar says matter?"""
 
+from .evaluating import evaluate
 from .expectation import Difference, compare_with
 from .figures import open_run, save_figures
-from .run import evaluate
-from .table import Report, read_report
-from .writing import save_tables, to_csv, to_latex, to_markdown
+from .report import Report, read_report
+from .tables import save_tables, to_csv, to_latex, to_markdown
 
 __all__ = [
     "Difference",

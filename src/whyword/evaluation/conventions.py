@@ -15,11 +15,11 @@ Both ask for the first token of target and foil, and skip examples whose first t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..comparison import Comparison
+from ..ask.prompt import continue_prompt, read_prompt
 from ..data import EVIDENCE_KINDS, Dataset, Example, Skipped, choose_evidence, locate_tokens
 from ..errors import InputError
 from ..models.model import Model
-from ..prompt import continue_prompt, read_prompt
+from ..results.comparison import Comparison
 from ..tokens import Tokens
 from .metrics import expect_reciprocal_rank, rank_densely
 

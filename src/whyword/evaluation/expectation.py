@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
-from .table import CHANCE, Report
-from .writing import METHOD_NAMES
+from .report import CHANCE, Report
+from .tables import METHOD_NAMES
 
 __all__ = ["TOLERANCE", "Difference", "compare_with"]
 

@@ -14,7 +14,7 @@ from math import ceil
 from ..attribute import Chances, Erasure, erase
 from ..ledger import Target
 from ..models.model import Model
-from .journal import Record
+from .records import Record
 
 __all__ = ["measure_faithfulness"]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from ..view.files import write_file
 from ..view.plots import drawing, require_plots, write_figure
-from .journal import Record, read_run
-from .table import CHANCE, Report, read_skipped, summarise
-from .writing import METHOD_NAMES
+from ..view.saving import write_file
+from .records import Record, read_run
+from .report import CHANCE, Report, read_skipped, summarise
+from .tables import METHOD_NAMES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,18 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from ..data import Dataset, Example
-from ..document import ABLATION_SCHEMA
+from ..document.kinds import ABLATION_SCHEMA
 from ..errors import InputError
 from ..ledger.direction import read_logits
-from ..ledger.neurons import settle_neurons
+from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model, find_down, module_at
-from ..pipeline import require_model
-from ..progress import report
+from ..pipeline.one_prompt import require_model
+from ..runs.progress import report
 from ..trace import Places, Plan, record
 from ..trace.hooks import replace_inputs
-from ..trace.neurons import mlp_of
-from .batches import Recorded, read_examples, record_examples
-from .names import NeuronName, lay_out_block, lay_out_model, read_name
+from ..trace.neuron_activations import mlp_of
+from .example_batches import Recorded, read_examples, record_examples
+from .neuron_names import NeuronName, lay_out_block, lay_out_model, read_name
 from .split import ALL, Split
 
 __all__ = ["Ablation", "Effect", "ablate"]

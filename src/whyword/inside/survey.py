@@ -12,15 +12,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..data import Dataset, Example
-from ..document import SURVEY_NOTES, SURVEY_SCHEMA
+from ..document.kinds import SURVEY_NOTES, SURVEY_SCHEMA
 from ..errors import InputError
-from ..ledger.neurons import settle_neurons
+from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model
-from ..pipeline import require_model
-from ..progress import report
+from ..pipeline.one_prompt import require_model
+from ..runs.progress import report
 from ..trace import Plan
-from .batches import Recorded, read_examples, record_examples
-from .names import Layout, lay_out_model
+from .example_batches import Recorded, read_examples, record_examples
+from .neuron_names import Layout, lay_out_model
 from .split import Split
 from .tally import Tally, read_tally
 

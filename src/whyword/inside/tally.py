@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ..errors import InputError
-from ..journal import require_same
+from ..runs.journal import require_same
 
 __all__ = ["Group", "Tally", "read_tally"]
 

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..maths.frozen_norm import freeze
+from ..maths.proof import require_close, tolerance_of
 from ..models.model import LoadedStack, Model, module_at, optional_module, output_weight
-from ..norm import freeze
-from ..proof import require_close, tolerance_of
 from ..trace import StackTrace, Trace
 from .direction import Target, read_logits, unembedding_bias, unembedding_direction
 from .parts import AttentionPart, prove_attention, replay

@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..maths.proof import require_close, tolerance_of
 from ..models.model import Model
-from ..proof import require_close, tolerance_of
 from ..trace import Trace
 from .direction import Target
 from .entries import Entries, read_off

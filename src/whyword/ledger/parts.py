@@ -17,10 +17,10 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
+from ..maths.frozen_norm import FrozenNorm, freeze_all
+from ..maths.proof import require_close, tolerance_of
 from ..models.architecture import Sublayer
 from ..models.model import LoadedStack, Model, output_bias, output_weight
-from ..norm import FrozenNorm, freeze_all
-from ..proof import require_close, tolerance_of
 from ..trace import AttentionTrace, MlpTrace, StackTrace
 
 __all__ = ["AttentionPart", "MlpPart", "Part", "prove_attention", "replay"]

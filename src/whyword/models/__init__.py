@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .catalogue import GENERAL
     from .model import Model
     from .open import open_model
-    from .shrink import make_small
+    from .testing.shrink import make_small
 
 __all__ = [
     "GENERAL",
@@ -28,7 +28,7 @@ __all__ = [
 # The cache is looked at without torch, so nothing is imported before it is used.
 __getattr__ = look_up_in(
     __name__,
-    {"GENERAL": "catalogue", "Model": "model", "make_small": "shrink", "open_model": "open"}
+    {"GENERAL": "catalogue", "Model": "model", "make_small": "testing.shrink", "open_model": "open"}
     | dict.fromkeys(
         ["Architecture", "Attention", "Experts", "Mlp", "Norm", "Stack", "ValueLayout"], "architecture"
     ),

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import ModelError
 from . import decoders
-from .additions import find_added
 from .architecture import Architecture
+from .entry_points import find_added
 from .translators import TRANSLATORS
 
 __all__ = ["CATALOGUE", "GENERAL", "catalogued", "describe", "find_entries", "refuse"]

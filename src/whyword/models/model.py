@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..errors import ModelError
-from ..workspace import Workspace
 from .architecture import Architecture, Mlp, Norm, Stack, Sublayer
 from .catalogue import catalogued
+from .workspace import Workspace
 
 __all__ = [
     "LoadedStack",

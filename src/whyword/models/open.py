@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from ..errors import ModelError
 from .architecture import Architecture
 from .catalogue import describe, refuse
-from .failure import explain_failure, first_line
+from .load_failure import explain_failure, first_line
 from .model import Model
 from .requirements import require_attention, require_same_stacks
 

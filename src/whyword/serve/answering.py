@@ -9,9 +9,9 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from ..document import Document
+from ..document.kinds import Document
 from ..errors import WhywordError
-from ..progress import report
+from ..runs.progress import report
 from .guard import refuse
 from .work import BusyError, Cancelled, Job, Progress, follow
 

@@ -7,9 +7,9 @@ from typing import Any
 from fastapi import Response
 
 from .. import __version__
-from ..languages import Languages
-from ..methods import COMPARED, MEASURES
+from ..attribute.measures import COMPARED, MEASURES
 from ..models.model import Model
+from ..tokens.languages import Languages
 from .access import Limits
 
 __all__ = ["ASKED", "STREAM", "TOLD", "describe_server"]

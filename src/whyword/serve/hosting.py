@@ -10,8 +10,8 @@ import uvicorn
 from ..errors import InputError
 from ..models.model import Model
 from .access import LOCAL, Access
-from .application import make_application, make_desk
 from .guard import read_name
+from .routes import make_application, make_desk
 
 __all__ = ["host", "is_loopback", "make_access", "make_server", "open_socket"]
 

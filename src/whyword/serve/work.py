@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from ..errors import WhywordError
-from ..progress import listen
+from ..runs.progress import listen
 
 __all__ = ["BusyError", "Cancelled", "Desk", "Job", "Progress", "follow"]
 

@@ -3,7 +3,7 @@
 from .readout import Inputs, Readout
 from .recorder import read_out, record
 from .running import generate, pad
-from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
+from .trace import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
 
 __all__ = [
     "AttentionTrace",

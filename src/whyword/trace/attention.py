@@ -7,7 +7,7 @@ that are needed. They are never taken on trust: what they give with the values i
 model's attention gave (reduction.py, and the replay of the ledger).
 
 Modelling files that do not take part in this are left as they are; their calls of torch's attention function
-are seen instead (direct.py), or the weights that they return.
+are seen instead (direct_attention.py), or the weights that they return.
 
 The mask must be registered beside the function: for an attention it has no mask for, transformers passes
 none, the model silently attends to the future, and every sum still adds up.
@@ -32,8 +32,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ..models.architecture import Attention
 from ..models.model import Model, module_at
-from .direct import SeeDirectCalls, attend_plainly
-from .types import Places
+from .direct_attention import SeeDirectCalls, attend_plainly
+from .trace import Places
 
 __all__ = ["RUNNING", "AttentionCall", "find_eager", "uses_interface", "watch_attention"]
 

@@ -3,7 +3,7 @@
 from ..errors import ModelError
 from ..models.model import Model
 from .readout import Readout
-from .types import Trace
+from .trace import Trace
 
 __all__ = ["require_finite", "require_finite_readout", "require_finite_weights"]
 

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from ..maths.proof import require_close, tolerance_of
 from ..models.model import Model
-from ..proof import require_close, tolerance_of
-from .types import Places
+from .trace import Places
 
 __all__ = ["Inputs", "Reader", "Readout"]
 

@@ -14,13 +14,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..contributions import Contributions
 from ..errors import ModelError, ProofError
+from ..maths.contributions import Contributions
 from ..models.architecture import Attention, Mlp
 from ..models.model import LoadedStack, Model, find_down, find_experts, module_at
-from ..progress import report
+from ..runs.progress import report
 from .attention import AttentionCall, find_eager, uses_interface, watch_attention
-from .direct import ReturnedWeights, cut_values, find_weights
+from .direct_attention import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_readout, require_finite_weights
 from .hooks import hook_unembedding, in_this_thread, reading
 from .precision import keep_precision
@@ -28,7 +28,7 @@ from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
 from .running import make_inputs, run_inputs
 from .store import Store
-from .types import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace, Weighed
+from .trace import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace, Weighed
 
 __all__ = ["read_out", "record"]
 

@@ -9,14 +9,14 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..contributions import Contributions, contribute, contribute_across, contribute_both_ways
+from ..maths.contributions import Contributions, contribute, contribute_across, contribute_both_ways
+from ..maths.frozen_norm import freeze
+from ..maths.proof import require_close, tolerance_of
 from ..models.architecture import Attention
 from ..models.model import LoadedStack, Model, module_at, output_weight
-from ..norm import freeze
-from ..proof import require_close, tolerance_of
 from .attention import AttentionCall
-from .direct import ReturnedWeights
-from .types import Places
+from .direct_attention import ReturnedWeights
+from .trace import Places
 
 __all__ = ["Mixed", "Reduction", "Weigher"]
 

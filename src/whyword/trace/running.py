@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..models.model import Model
-from ..progress import report
+from ..runs.progress import report
 from .attention import RUNNING
 from .readout import Inputs
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
-from ..document import Document
-from .alignment import say_alignment, share
+from ..document.kinds import Document
+from .alignment_grid import say_alignment, share
 from .colour import seismic
 from .plots import drawing, require_plots, write_figure
 from .wording import label

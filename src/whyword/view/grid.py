@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..document import Document, is_comparison, is_continuation, read_measure
+from ..document.kinds import Document, is_comparison, is_continuation, read_measure
 from ..errors import InputError
 from .wording import label, signed, word_labels
 

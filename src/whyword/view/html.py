@@ -13,7 +13,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from ..document import (
+from ..document.kinds import (
     COMPARISON_SCHEMA,
     CONTINUATION_SCHEMA,
     NEURONS_SCHEMA,

@@ -4,10 +4,10 @@ Characters that pdfLaTeX has no glyph for are declared as small boxes with their
 script compiles, and LuaLaTeX or XeLaTeX show it where a font has it.
 """
 
-from ..document import Document, is_continuation, is_translation
+from ..document.kinds import Document, is_continuation, is_translation
 from .colour import is_dark, seismic
 from .grid import Grid, Row, lay_out
-from .translation import lay_out_translation
+from .translation_grid import lay_out_translation
 from .wording import after, contrast, headline, prediction, proof, share_legend, small_print
 
 __all__ = ["render_latex"]

@@ -8,11 +8,11 @@ from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from ..document import Document, is_continuation, is_translation
+from ..document.kinds import Document, is_continuation, is_translation
 from ..errors import InputError
 from .colour import is_dark, seismic
 from .grid import Grid, Row, lay_out
-from .translation import lay_out_translation
+from .translation_grid import lay_out_translation
 from .wording import after, contrast, headline, prediction, proof, share_legend, signed, small_print
 
 if TYPE_CHECKING:

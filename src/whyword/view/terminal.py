@@ -13,12 +13,12 @@ from rich.console import Console, Group, RenderableType
 from rich.style import Style
 from rich.text import Text
 
-from ..document import Document, is_continuation, is_translation
-from .account import render_account
+from ..document.kinds import Document, is_continuation, is_translation
+from .account_table import render_account
 from .grid import Grid, Row, lay_out
-from .ground import paint_ground
-from .matrix import render_matrix, sum_heads
-from .translation import lay_out_translation
+from .head_matrix import render_matrix, sum_heads
+from .terminal_colour import paint_ground
+from .translation_grid import lay_out_translation
 from .wording import (
     after,
     caution,

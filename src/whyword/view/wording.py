@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from ..document import Document, is_comparison, is_continuation, is_translation, read_measure
+from ..document.kinds import Document, is_comparison, is_continuation, is_translation, read_measure
 
 __all__ = [
     "after",

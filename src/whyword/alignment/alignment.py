@@ -1,0 +1,122 @@
+"""An alignment, and its JSON document."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..document.kinds import ALIGNMENT_SCHEMA
+from .links import Link, Links, write_links
+
+__all__ = ["CHOICES", "Alignment", "align_words", "read_alignment"]
+
+CHOICES = ("best", "mutual")
+"""Which links are made: of every word of a translation, or of words that are each other's best."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Alignment:
+    """Which words of a source each word of its translation comes from."""
+
+    model: str
+    method: str
+    step: str
+    """Whether a word was read where it is produced (output) or consumed (input)."""
+    block: int | None
+    """The decoder block, counted from 1; None: all together."""
+    source: tuple[str, ...]
+    """The words of the source."""
+    target: tuple[str, ...]
+    """The words of the translation."""
+    scores: Float[Tensor, "target source"]
+    """How much each word of the source has to do with each word of the translation; float32."""
+    links: tuple[Link, ...]
+    """Words of source and translation that belong together, counted from 0."""
+
+    def __repr__(self) -> str:
+        where = "all blocks" if self.block is None else f"block {self.block}"
+        return (
+            f"<Alignment: {len(self.source)} × {len(self.target)} words, {len(self.links)} links; "
+            f"{self.method}, {where}, on {self.model}>"
+        )
+
+    def to_pharaoh(self) -> str:
+        """Give the links as a line of a pharaoh file: `0-0 1-2`, words counted from 0."""
+        return write_links([Links(frozenset(self.links))], "pharaoh").rstrip("\n")
+
+    def to_talp(self) -> str:
+        """Give the links as a line of a talp file: `1-1 2-3`, words counted from 1."""
+        return write_links([Links(frozenset(self.links))], "talp").rstrip("\n")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON document."""
+        return {
+            "schema": ALIGNMENT_SCHEMA,
+            "model": self.model,
+            "method": self.method,
+            "step": self.step,
+            "block": self.block,
+            "source": list(self.source),
+            "target": list(self.target),
+            "scores": self.scores.tolist(),
+            "links": [list(link) for link in self.links],
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write a file; its ending says what: .json, .html, .png, .svg, .csv, .talp or .pharaoh."""
+        from ..view.alignment_grid import save_alignment
+
+        save_alignment(self.to_dict(), path)
+
+    def show(self) -> None:
+        """Print the heat map in the terminal."""
+        from rich.console import Console
+
+        from ..view.alignment_grid import print_alignment
+
+        print_alignment(self.to_dict(), Console(highlight=False))
+
+    def _repr_html_(self) -> str:
+        from ..view.alignment_grid import render_alignment_table
+
+        return render_alignment_table(self.to_dict())
+
+
+def align_words(
+    scores: Float[Tensor, "target source"],
+    written: tuple[Float[Tensor, "target step"], Float[Tensor, "source token"]],
+    choice: str = "best",
+) -> tuple[Link, ...]:
+    """Link every word of a translation to the word of the source with the largest score.
+
+    `written`: the words' shares of tokens; a word that no token stands for has no link. `choice`: "mutual"
+    keeps the links of words that are each other's best, so that words may have none.
+    """
+    targets, sources = (shares.sum(1) > 0 for shares in written)
+    if not sources.any():
+        return ()
+    best = scores.masked_fill(~sources, -torch.inf).argmax(1).tolist()
+    links = sorted((own, place) for place, own in enumerate(best) if targets[place])
+    if choice == "mutual":
+        back = scores.masked_fill(~targets[:, None], -torch.inf).argmax(0).tolist()
+        links = [(own, place) for own, place in links if back[own] == place]
+    return tuple(links)
+
+
+def read_alignment(document: dict[str, Any]) -> Alignment:
+    """Read an alignment from its document."""
+    source, target = tuple(document["source"]), tuple(document["target"])
+    scores = torch.tensor(document["scores"], dtype=torch.float32).reshape(len(target), len(source))
+    return Alignment(
+        model=document["model"],
+        method=document["method"],
+        step=document["step"],
+        block=document["block"],
+        source=source,
+        target=target,
+        scores=scores,
+        links=tuple((int(own), int(other)) for own, other in document["links"]),
+    )

@@ -1,0 +1,133 @@
+"""What is written of an evaluation: the table of best blocks, all blocks, the figure and sentences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..models.model import Model
+from ..view.alignment_plots import plot_alignments, plot_blocks
+from ..view.plots import has_plots
+from ..view.saving import write_file
+from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
+from .aer import Score
+from .aligner import align_all, choose_settings
+from .gold_evaluation import AlignmentReport, Asked
+from .links import Links
+
+__all__ = ["Line", "lay_out", "lay_out_best", "write_report", "write_sentences"]
+
+HEADINGS = ("method", "step", "block", "AER", "precision", "recall", "all blocks")
+_MOST_WORDS = 24
+"""Of a sentence that is drawn unless others are named."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method of the table: its best block, and all blocks together."""
+
+    method: str
+    step: str
+    direction: str
+    block: int | None
+    """None: it has no blocks."""
+    best: Score
+    total: Score | None
+
+    def cells(self) -> tuple[str, ...]:
+        """Write it in percent."""
+        name = self.method if self.direction == "forward" else f"{self.method}, {self.direction}"
+        numbers = [f"{100 * each:.1f}" for each in (self.best.aer, self.best.precision, self.best.recall)]
+        total = "–" if self.total is None else f"{100 * self.total.aer:.1f}"
+        return name, self.step, "–" if self.block is None else str(self.block), *numbers, total
+
+
+def lay_out_best(report: AlignmentReport) -> list[Line]:
+    """Find the best block of every method."""
+    lines = []
+    for (method, step, direction), rows in report.rows().items():
+        blocks = [each for each in rows if each.settings.block is not None]
+        best = min(blocks or rows, key=lambda each: each.score.aer)
+        total = next((each.score for each in rows if each.settings.block is None), None) if blocks else None
+        lines.append(Line(method, step, direction, best.settings.block, best.score, total))
+    return lines
+
+
+def lay_out(report: AlignmentReport) -> Sheet:
+    """Lay out the paper's table."""
+    title = f"{report.model}, {report.sentences} sentence pairs; lower AER is better; percent"
+    return Sheet(title, HEADINGS, tuple(line.cells() for line in lay_out_best(report)), names=2)
+
+
+def write_report(report: AlignmentReport, out: Path) -> list[Path]:
+    """Write the table (md, csv, tex), all blocks (csv) and, where matplotlib is there, the figure."""
+    sheet = lay_out(report)
+    blocks = [("method", "step", "direction", "block", *HEADINGS[3:6]), *_list_blocks(report)]
+    files: dict[str, str | bytes] = {
+        "table.md": f"{write_markdown(sheet)}\n{sheet.title}\n",
+        "table.csv": write_csv([sheet.headings, *sheet.rows]),
+        "table.tex": write_latex(sheet),
+        "blocks.csv": write_csv(blocks),
+    }
+    if has_plots():
+        rates, sums = _curves(report)
+        for form in ("png", "svg") if rates else ():
+            files[f"blocks.{form}"] = plot_blocks(rates, sums, form)
+    for name, content in files.items():
+        write_file(out / name, content)
+    return [out / name for name in files]
+
+
+def write_sentences(model: Model, asked: Asked, out: Path, numbers: Sequence[int] = ()) -> list[Path]:
+    """Draw sentences, counted from 1: attention beside logit updates, with the gold links.
+
+    Without numbers the first three of few words.
+    """
+    if not has_plots():
+        return []
+    short = [
+        index
+        for index, (source, target) in enumerate(asked.words, 1)
+        if source and target and max(len(source), len(target)) <= _MOST_WORDS
+    ]
+    ways = [choose_settings(model, method, None, "output") for method in ("attention", "logit")]
+    paths = []
+    for number in numbers or short[:3]:
+        pair = asked.words[number - 1]
+        documents = [
+            next(align_all(model, [pair], way, asked.languages, first=number - 1)).to_dict() for way in ways
+        ]
+        known = asked.gold.sentences
+        gold = known[number - 1] if number <= len(known) else Links()
+        links = sorted(gold.sure), sorted(gold.possible - gold.sure)
+        paths.append(out / f"sentence-{number}.png")
+        write_file(paths[-1], plot_alignments(documents, "png", links))
+    return paths
+
+
+def _curves(report: AlignmentReport) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Give AER by block, and of all blocks, by what a line of the figure is called."""
+    rates: dict[str, list[float]] = {}
+    sums: dict[str, float] = {}
+    for (method, step, direction), rows in report.rows().items():
+        blocks = [each for each in rows if each.settings.block is not None]
+        if direction != "forward" or not blocks:
+            continue
+        name = f"{method}, input" if step == "input" else method
+        rates[name] = [100 * each.score.aer for each in blocks]
+        for each in rows:
+            if each.settings.block is None:
+                sums[name] = 100 * each.score.aer
+    return rates, sums
+
+
+def _list_blocks(report: AlignmentReport) -> list[tuple[str, ...]]:
+    return [
+        (
+            each.settings.method,
+            each.settings.step,
+            each.direction,
+            str(each.settings.block or "all"),
+            *(f"{100 * share:.2f}" for share in (each.score.aer, each.score.precision, each.score.recall)),
+        )
+        for each in report.measured
+    ]

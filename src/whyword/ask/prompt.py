@@ -1,0 +1,266 @@
+"""From what a user has (text, ids, chat turns, words) to tokens the model reads."""
+
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import Any
+
+from torch import Tensor
+
+from ..errors import InputError
+from ..models.model import Model
+from ..tokens import Tokens, join_word, spell
+from ..tokens.slow_tokenizers import match_pieces
+
+__all__ = [
+    "Prompt",
+    "continue_prompt",
+    "extend_prompt",
+    "read_prompt",
+    "require_tokens",
+    "spell_offsets",
+    "spell_pieces",
+    "token_text",
+    "tokenize",
+]
+
+Prompt = str | Sequence[int] | Tensor | Sequence[Mapping[str, str]] | Tokens
+"""Text, token ids, chat turns (role and content), or tokens."""
+
+_HALF_CHARACTER = "\ufffd"
+_CONTEXT = 8
+"""Tokens that are decoded with one to see what text it adds."""
+
+
+def tokenize(model: Model, text: str, bos: bool | None = None) -> Tokens:
+    """Tokenize a text as the model's tokenizer does; `bos` forces a BOS token (True) or none (False)."""
+    tokenizer = _tokenizer_for(model, f"the text {_short(text)}")
+    if not text:
+        raise InputError("The prompt is empty.", "Give a text of at least one token.")
+    tokens = _encode(model, text, add_special=True)
+    begins = len(tokens) > 0 and tokens[0].id == tokenizer.bos_token_id
+    if bos is False and begins:
+        return tokens.last(len(tokens) - 1)
+    if bos is True and not begins:
+        if tokenizer.bos_token_id is None:
+            raise InputError(
+                "bos=True, but the tokenizer has no BOS token.", "Leave bos out, or pass bos=False."
+            )
+        spans = [(0, 0), *((token.start, token.end) for token in tokens)]
+        names = [tokenizer.bos_token, *(token.text if token.special else None for token in tokens)]
+        return spell(text, [tokenizer.bos_token_id, *tokens.ids], spans, names)
+    return tokens
+
+
+def read_prompt(model: Model, prompt: Prompt) -> Tokens:
+    """Turn any kind of prompt into tokens that fit the model."""
+    tokens = _tokens_of(model, prompt)
+    require_tokens(model, tokens.ids)
+    if len(tokens) == 0:
+        raise InputError("The prompt is empty.", "Give at least one token.")
+    if model.most_tokens is not None and len(tokens) > model.most_tokens:
+        raise InputError(
+            f"The prompt has {len(tokens)} tokens, {model.name} has positions for {model.most_tokens}.",
+            f"Shorten it by {len(tokens) - model.most_tokens} tokens.",
+        )
+    return tokens
+
+
+def continue_prompt(model: Model, prompt: Tokens, text: str) -> list[int]:
+    """Tokenize what comes after a prompt, so that " has" and "has" mean the same continuation."""
+    _tokenizer_for(model, f"the word {text!r}")
+    joined = join_word("" if prompt[-1].special else prompt.text, text)
+    # In context first: the same characters may be other tokens at the start of a text.
+    before = _encode(model, prompt.text, add_special=False).ids
+    whole = _encode(model, prompt.text + joined, add_special=False).ids
+    fits = whole[: len(before)] == before
+    ids = whole[len(before) :] if fits else _encode_alone(model, joined)
+    if not joined or not ids:
+        raise InputError(f"{text!r} has no tokens.", "Give a word, or a token id.")
+    return ids
+
+
+def extend_prompt(model: Model, prompt: Tokens, ids: Sequence[int]) -> Tokens:
+    """Append tokens to a prompt, with the text each of them adds."""
+    every, text = [*prompt.ids, *ids], prompt.text
+    spans = [(token.start, token.end) for token in prompt]
+    names = [token.text if token.special else None for token in prompt]
+    for place in range(len(prompt), len(every)):
+        piece = _added_text(model, every[max(0, place - _CONTEXT) : place], every[place])
+        spans.append((len(text), len(text) + len(piece)))
+        text += piece
+        names.append(piece if every[place] in model.special_ids else None)
+    return spell(text, every, spans, names)
+
+
+def token_text(model: Model, id_: int, before: Tokens) -> str:
+    """Give the text that one token adds after a prompt; its number for a model without tokenizer."""
+    return _added_text(model, before.ids[-_CONTEXT:], id_).removeprefix(
+        " " if model.tokenizer is None else ""
+    )
+
+
+def require_tokens(model: Model, ids: Sequence[int]) -> None:
+    """Refuse ids that the model has no token for."""
+    for id_ in {min(ids), max(ids)} if ids else ():
+        if not 0 <= id_ < model.vocabulary:
+            raise InputError(
+                f"There is no token {id_} in {model.name}.", f"Token ids go from 0 to {model.vocabulary - 1}."
+            )
+
+
+def _tokens_of(model: Model, prompt: Prompt) -> Tokens:
+    if isinstance(prompt, Tokens):
+        return prompt
+    if isinstance(prompt, str):
+        return tokenize(model, prompt)
+    if isinstance(prompt, Tensor) and (prompt.ndim != 1 or prompt.is_floating_point()):
+        raise InputError(
+            f"The prompt's ids have shape {tuple(prompt.shape)} and type {prompt.dtype}.",
+            "Give one prompt: a tensor of integers with one axis.",
+        )
+    try:
+        items: list[Any] = list(prompt)
+        if items and all(isinstance(item, Mapping) for item in items):
+            return _render_chat(model, items)
+        if isinstance(prompt, bytes):
+            raise TypeError("bytes are not token ids")
+        ids = [index(item) for item in items]
+    except TypeError:
+        raise InputError(
+            f"A prompt cannot be {_short(prompt)}.",
+            "Give text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
+        ) from None
+    require_tokens(model, ids)
+    return _read_ids(model, ids)
+
+
+def _encode_alone(model: Model, text: str) -> list[int]:
+    """Tokenize a word that does not fit behind its prompt, without the empty piece some put before it."""
+    ids = _encode(model, text, add_special=False).ids
+    empty = len(ids) > 1 and not text[:1].isspace() and not _decode(model, ids[:1]).strip()
+    return ids[1:] if empty else ids
+
+
+def _render_chat(model: Model, messages: list[Mapping[str, str]]) -> Tokens:
+    """Write chat turns with the tokenizer's template; a last turn of the assistant is continued."""
+    tokenizer = _tokenizer_for(model, "chat messages")
+    for message in messages:
+        if not (isinstance(message.get("role"), str) and isinstance(message.get("content"), str)):
+            raise InputError(
+                f"A chat message is {_short(dict(message))}.",
+                "Give every message a 'role' and a 'content': texts.",
+            )
+    if tokenizer.chat_template is None:
+        raise InputError(
+            f"The tokenizer of {model.name} has no chat template.", "Give the prompt as text instead."
+        )
+    answering = messages[-1]["role"] == "assistant"
+    try:
+        text = tokenizer.apply_chat_template(
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=not answering,
+            continue_final_message=answering,
+        )
+    except Exception as error:  # a template may raise anything
+        raise InputError(
+            f"The chat template of {model.name} refuses these messages: {error}.",
+            "Give turns in the order and with the roles that it knows.",
+        ) from error
+    return _encode(model, text, add_special=False)
+
+
+def _read_ids(model: Model, ids: list[int]) -> Tokens:
+    """Find the text that ids stand for."""
+    if model.tokenizer is None or not model.tokenizer.is_fast:
+        return extend_prompt(model, Tokens("", ()), ids)
+    text = model.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    again = _encode(model, text, add_special=False)
+    return again if again.ids == ids else extend_prompt(model, Tokens("", ()), ids)
+
+
+def _encode(model: Model, text: str, *, add_special: bool) -> Tokens:
+    """Tokenize with character offsets."""
+    tokenizer = model.tokenizer
+    assert tokenizer is not None
+    if not tokenizer.is_fast:
+        return spell_pieces(model, text, tokenizer(text, add_special_tokens=add_special).input_ids)
+    encoding = tokenizer(text, add_special_tokens=add_special, return_offsets_mapping=True, verbose=False)
+    return spell_offsets(model, text, encoding)
+
+
+def spell_offsets(model: Model, text: str, encoding: Any) -> Tokens:
+    """Make tokens of what a fast tokenizer gives: ids with character offsets."""
+    ids = encoding["input_ids"]
+    names = _special_names(model, ids)
+    spans = [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
+    for place, (start, end) in enumerate(spans[:-1]):
+        # SentencePiece puts an empty piece before a text and gives it the first character of the next piece.
+        if start < end and start == spans[place + 1][0] and not _decode(model, [ids[place]]).strip():
+            spans[place] = (start, start)
+    return spell(text, ids, spans, names)
+
+
+def spell_pieces(model: Model, text: str, ids: Sequence[int]) -> Tokens:
+    """Make tokens of ids that a slow tokenizer gives for a text: pieces are matched to it."""
+    names = _special_names(model, ids)
+    plain = [id_ for id_, name in zip(ids, names, strict=True) if name is None]
+    found = iter(match_pieces(text, [_piece_text(model, id_) for id_ in plain]))
+    spans, reached = [], 0
+    for name in names:
+        spans.append((reached, reached) if name is not None else next(found))
+        reached = max(reached, spans[-1][1])
+    return spell(text, ids, spans, names)
+
+
+def _special_names(model: Model, ids: Sequence[int]) -> list[str | None]:
+    """Give the names of special tokens, None for the others."""
+    tokenizer, special = model.tokenizer, model.special_ids
+    assert tokenizer is not None
+    return [str(tokenizer.convert_ids_to_tokens(id_)) if id_ in special else None for id_ in ids]
+
+
+def _piece_text(model: Model, id_: int) -> str | None:
+    """Give the text of one piece, None where it has none of its own: unknown, or half a character."""
+    tokenizer = model.tokenizer
+    assert tokenizer is not None
+    if id_ == tokenizer.unk_token_id:
+        return None
+    token = tokenizer.convert_ids_to_tokens(id_)
+    text = str(tokenizer.convert_tokens_to_string([token]))
+    return None if _HALF_CHARACTER in text or not (text or _is_space(token)) else text
+
+
+def _is_space(token: str) -> bool:
+    """Say whether a piece is the sign of SentencePiece for a space."""
+    return token == "▁"
+
+
+def _added_text(model: Model, before: list[int], id_: int) -> str:
+    """Give the text that a token adds after others. Half a character adds nothing until it is whole."""
+    if model.tokenizer is None:
+        return f" {id_}" if before else str(id_)
+    if id_ in model.special_ids:
+        return str(model.tokenizer.convert_ids_to_tokens(id_))
+    shown = _decode(model, before).rstrip(_HALF_CHARACTER)
+    return _decode(model, [*before, id_]).rstrip(_HALF_CHARACTER)[len(shown) :]
+
+
+def _decode(model: Model, ids: list[int]) -> str:
+    assert model.tokenizer is not None
+    return str(model.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+
+def _tokenizer_for(model: Model, what: str) -> Any:
+    if model.tokenizer is None:
+        raise InputError(
+            f"{model.name} was loaded without a tokenizer, so {what} cannot be read.",
+            "Give token ids, or load it with whyword.load(..., tokenizer=...).",
+        )
+    return model.tokenizer
+
+
+def _short(thing: object) -> str:
+    """Show a thing in a few characters."""
+    shown = repr(thing)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,0 +1,93 @@
+"""whyword compare: what all methods say of one prediction."""
+
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from ..options import FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord
+from ..reporting import (
+    Allow,
+    Bos,
+    Chat,
+    Debug,
+    Dtype,
+    Json,
+    ModelNames,
+    print_json,
+    print_view,
+    reporting,
+    show_progress,
+    tell,
+)
+from ..sources import open_models, read_source, read_word
+
+__all__ = ["compare"]
+
+
+class Columns(str, Enum):
+    """What a column of the table is."""
+
+    token = "token"
+    word = "word"
+
+
+@reporting
+def compare(
+    prompt: Annotated[str, typer.Argument(help="The text before the word; - reads it from stdin.")],
+    target: TargetWord = None,
+    foil: FoilWords = None,
+    no_foil: NoFoil = False,
+    model: ModelNames = None,
+    method: Annotated[
+        list[MethodName] | None,
+        typer.Option(
+            "--method",
+            help="May be given several times.",
+            show_default="every kind once, erasure as published",
+        ),
+    ] = None,
+    by: Annotated[Columns, typer.Option("--by", help="What to show the numbers by.")] = Columns.token,
+    top: Annotated[int | None, typer.Option("--top", min=1, help="Show only the strongest so many.")] = None,
+    output: Output = None,
+    bos: Bos = None,
+    chat: Chat = False,
+    ids: Ids = False,
+    dtype: Dtype = None,
+    max_memory: MaxMemory = None,
+    allow: Allow = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Compare methods on one prediction: one row each, in its own unit."""
+    from ...pipeline import one_prompt as pipeline
+    from ...trace.memory_plan import read_size
+    from ...view.saving import require_format, save_documents
+
+    for path in output or []:
+        require_format(path)
+    if max_memory is not None:
+        read_size(max_memory)
+    source = read_source(prompt, bos=bos, chat=chat, ids=ids)
+    foils: Any = None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto"
+    documents: list[dict[str, Any]] = []
+    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
+        with show_progress(f"Comparing methods with {loaded.name} …"):
+            compared = pipeline.compare(
+                loaded,
+                source.prompt(loaded),
+                target=read_word(target, ids),
+                foil=foils,
+                methods=[each.value for each in method] if method else None,
+                max_memory=max_memory,
+            )
+        documents.append(compared.to_dict())
+    # Files first: who reads stdout may leave.
+    saved = [each for path in output or [] for each in save_documents(documents, path)]
+    if json:
+        print_json(documents[0] if len(documents) == 1 else documents)
+    else:
+        for document in documents:
+            print_view(document, by.value, top)
+    for path in saved:
+        tell(f"Saved {path}")

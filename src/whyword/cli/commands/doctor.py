@@ -1,0 +1,135 @@
+"""whyword doctor: is a model explained exactly?"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import InputError
+from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress
+from ..sources import quiet_transformers
+
+if TYPE_CHECKING:
+    from ...doctor import Diagnosis
+
+__all__ = ["doctor"]
+
+
+@reporting
+def doctor(
+    model: Annotated[
+        str | None,
+        typer.Argument(help="Hub name, folder or .gguf file.", show_default="SmolLM2-135M-Instruct"),
+    ] = None,
+    random: Annotated[
+        bool,
+        typer.Option(
+            "--random", help="A small model with random weights, from the config alone: for models too large."
+        ),
+    ] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Check a small model of every catalogued family instead.")
+    ] = False,
+    dtype: Dtype = None,
+    allow: Allow = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a model is, how it is described, and prove every identity on prompts of several lengths."""
+    if all_ and (model is not None or random):
+        raise InputError("--all was given with a model.", "It checks every family: leave the others out.")
+    quiet_transformers()
+    if all_:
+        proven = _check_families(dtype, json)
+    else:
+        diagnosis = _check_model(model, random, dtype, allow or [])
+        proven = diagnosis.proven
+        if json:
+            print_json(diagnosis.to_dict())
+        else:
+            _print(diagnosis)
+    if not proven:
+        raise typer.Exit(1)
+
+
+def _check_model(name: str | None, random: bool, dtype: str | None, allow: list[str]) -> "Diagnosis":
+    from ...doctor import diagnose, open_to_diagnose
+
+    with show_progress(f"Checking {name or 'the default model'} …"):
+        model = open_to_diagnose(name, random=random, dtype=dtype, allow=allow)
+        return diagnose(model, "random, sizes shrunk" if random else "of the checkpoint")
+
+
+def _check_families(dtype: str | None, json: bool) -> bool:
+    from ...doctor import diagnose_families
+
+    with show_progress("Checking families …"):
+        found = list(diagnose_families(dtype or "float64"))
+    if json:
+        print_json([each.to_dict() for each in found])
+    else:
+        _print_families(found)
+    return all(each.proven for each in found)
+
+
+def _print(diagnosis: "Diagnosis") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from ...doctor import IDENTITIES
+
+    console = Console(highlight=False)
+    console.print(Text(f"{diagnosis.model}: {diagnosis.network}, model type {diagnosis.model_type}"))
+    console.print(
+        Text(f"{diagnosis.blocks} blocks, {diagnosis.dtype}, weights {diagnosis.weights}", style="dim")
+    )
+    console.print(Text(f"described as {diagnosis.description}: {diagnosis.why}"))
+    console.print(Text(f"contributions by the {diagnosis.kernel} kernel", style="dim"))
+    console.print()
+    table = Table(box=None, pad_edge=False)
+    table.add_column("relative error, by tokens")
+    for length in diagnosis.errors:
+        table.add_column(str(length), justify="right")
+    for what, words in IDENTITIES.items():
+        cells = [_write(errors.get(what), diagnosis.tolerance) for errors in diagnosis.errors.values()]
+        table.add_row(Text(words), *cells)
+    console.print(table)
+    console.print()
+    if diagnosis.proven:
+        console.print(f"[bold green]proven[/]: no error above {diagnosis.tolerance:.0e}", soft_wrap=True)
+        return
+    console.print(Text.assemble(("not proven", "bold red"), f": {diagnosis.failure}"), soft_wrap=True)
+    console.print(Text(diagnosis.hint or ""), soft_wrap=True)
+    if diagnosis.fits:
+        console.print(Text(f"Catalogued descriptions that fit: {', '.join(diagnosis.fits)}."), soft_wrap=True)
+
+
+def _write(error: float | None, tolerance: float) -> Any:
+    from rich.text import Text
+
+    if error is None:
+        return Text("–", style="dim")
+    return Text(f"{error:.0e}", style="" if error <= tolerance else "bold red")
+
+
+def _print_families(found: "list[Diagnosis]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+    from transformers import __version__
+
+    from ...models.testing.tiny_families import FAMILIES
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("family", "model type", "described as", "error", ""):
+        table.add_column(heading, no_wrap=True)
+    for each in found:
+        state = Text("proven", style="green") if each.proven else Text(each.failure or "", style="bold red")
+        error = f"{each.largest:.0e}" if each.errors else ""
+        table.add_row(each.model, each.model_type, each.description, error, state)
+    console = Console(highlight=False)
+    console.print(table)
+    proven = sum(each.proven for each in found)
+    console.print(f"\n{proven} of {len(found)} proven in {found[0].dtype} with transformers {__version__}")
+    absent = [name for name in FAMILIES if name not in {each.model for each in found}]
+    console.print(f"absent from this version: {', '.join(absent) or 'none'}", soft_wrap=True)

@@ -1,0 +1,169 @@
+"""whyword explain: which words made the model prefer one word over another."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import InputError
+from ..options import FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord
+from ..reporting import (
+    Allow,
+    Bos,
+    Chat,
+    Debug,
+    Dtype,
+    Json,
+    ModelNames,
+    print_json,
+    print_view,
+    reporting,
+    show_progress,
+    tell,
+)
+from ..sources import Source, open_models, read_source, read_word
+
+if TYPE_CHECKING:
+    from ...models import Model
+    from ...results.explanation import Continuation, Explanation
+
+__all__ = ["explain"]
+
+
+class By(str, Enum):
+    """What a row of the table is."""
+
+    block = "block"
+    head = "head"
+    token = "token"
+    word = "word"
+
+
+@reporting
+def explain(
+    prompt: Annotated[str, typer.Argument(help="The text before the word; - reads it from stdin.")],
+    target: TargetWord = None,
+    foil: FoilWords = None,
+    no_foil: NoFoil = False,
+    model: ModelNames = None,
+    method: Annotated[
+        list[MethodName] | None,
+        typer.Option("--method", help="May be given several times.", show_default="alti-logit"),
+    ] = None,
+    by: Annotated[By, typer.Option("--by", help="What to show the numbers by.")] = By.block,
+    top: Annotated[int | None, typer.Option("--top", min=1, help="Show only the strongest so many.")] = None,
+    output: Output = None,
+    account: Annotated[
+        bool, typer.Option("--account", help="Put MLPs and embedding on tokens too (heuristic).")
+    ] = False,
+    continue_: Annotated[
+        int | None,
+        typer.Option(
+            "--continue", min=1, metavar="N", help="Generate N tokens and explain every one of them."
+        ),
+    ] = None,
+    bos: Bos = None,
+    chat: Chat = False,
+    ids: Ids = False,
+    dtype: Dtype = None,
+    max_memory: MaxMemory = None,
+    allow: Allow = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Explain which words made the model prefer one word over another, block by block, with the proof."""
+    from ...trace.memory_plan import read_size
+    from ...view.saving import require_format, save_documents
+
+    for path in output or []:
+        require_format(path)
+    if max_memory is not None:
+        read_size(max_memory)
+    if continue_ is not None and (target or foil):
+        raise InputError(
+            "--continue was given with a target or foil.",
+            "Every generated token is its own target: leave them out.",
+        )
+    if account and (continue_ is not None or MethodName.logit in (method or [])):
+        raise InputError(
+            "--account was given with --continue or --method logit.",
+            "It is of one token, by alti-logit: leave them out.",
+        )
+    question = _Question(
+        read_source(prompt, bos=bos, chat=chat, ids=ids),
+        read_word(target, ids),
+        None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
+        [each.value for each in method] if method else ["alti-logit"],
+        continue_,
+        max_memory,
+    )
+    documents: list[dict[str, Any]] = []
+    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
+        for explained in question.answer(loaded):
+            documents.append(_describe(explained, account))
+            if not json and not output:
+                print_view(documents[-1], by.value, top)
+    # Files first: who reads stdout may leave.
+    saved = [each for path in output or [] for each in save_documents(documents, path, by.value)]
+    if json:
+        print_json(documents[0] if len(documents) == 1 else documents)
+    elif output:
+        for document in documents:
+            print_view(document, by.value, top)
+    for path in saved:
+        tell(f"Saved {path}")
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is asked of every model."""
+
+    source: Source
+    target: str | int | None
+    foil: Any
+    """A list of words or ids, "auto", or None."""
+    methods: Sequence[str]
+    new_tokens: int | None
+    """None: explain the next token only."""
+    max_memory: str | None
+
+    def answer(self, model: "Model") -> "Iterator[Explanation | Continuation]":
+        """Explain by every method."""
+        from ...pipeline.one_prompt import compare, explain_continuation
+
+        doing = f"Explaining with {model.name} …"
+        if self.new_tokens is None:
+            with show_progress(doing):
+                compared = compare(
+                    model,
+                    self.source.prompt(model),
+                    target=self.target,
+                    foil=self.foil,
+                    methods=self.methods,
+                    max_memory=self.max_memory,
+                )
+            yield from (compared[method] for method in self.methods)
+            return
+        for method in self.methods:
+            with show_progress(doing):
+                found = explain_continuation(
+                    model,
+                    self.source.prompt(model),
+                    foil=self.foil,
+                    method=method,
+                    new_tokens=self.new_tokens,
+                    max_memory=self.max_memory,
+                )
+            yield found
+
+
+def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
+    """Give the document, with the full account where it is asked for."""
+    from ...results.account import describe_fully
+    from ...results.explanation import Continuation
+
+    if not account or isinstance(explained, Continuation):
+        return explained.to_dict()
+    return describe_fully(explained)

@@ -1,0 +1,67 @@
+"""whyword serve: a page to look at predictions."""
+
+from typing import Annotated
+
+import typer
+
+from ...errors import InputError
+from ...serve.access import LOCAL, LOOPBACK, Access, Limits
+from ..reporting import Allow, Debug, Dtype, ModelNames, reporting, tell
+
+__all__ = ["serve"]
+
+
+@reporting
+def serve(
+    model: ModelNames = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 8000,
+    host: Annotated[
+        str, typer.Option("--host", help="The address to listen on. Others than the default let others in.")
+    ] = LOOPBACK,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Another name this server is asked by."),
+    ] = None,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", min=1, help="The longest prompt that is answered.")
+    ] = LOCAL.limits.tokens,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    dtype: Dtype = None,
+    allow: Allow = None,
+    debug: Debug = False,
+) -> None:
+    """Look at predictions on a page: choose a word and another, and see where the difference comes from."""
+    try:
+        from ...serve.hosting import host as run_server
+        from ...serve.hosting import is_loopback, make_access, open_socket
+    except ImportError as error:
+        raise InputError(
+            f"The page needs FastAPI and uvicorn, which are not installed ({error.name}).",
+            "Install them: pip install 'whyword[serve]'.",
+        ) from None
+    from rich.markup import escape
+
+    from ..sources import open_models
+
+    opened = open_socket(host, port)  # before models are loaded: a port that is taken is told at once
+    loaded = list(open_models(model, dtype=dtype, allow=allow or ()))
+    access = make_access(host, allow_host or (), Access(limits=Limits(tokens=max_tokens)))
+    address = _spell_address(host, opened.getsockname()[1])
+
+    def say_ready() -> None:
+        names = ", ".join(each.name for each in loaded)
+        tell(f"{escape(names)}: open [bold]{address}[/] (Ctrl+C stops)")
+        if not is_loopback(host):
+            tell(
+                f"[bold]Listening on {host}:[/] whoever reaches this machine can use the models, without a "
+                "password or encryption. Leave --host out to keep it to this machine."
+            )
+        if open_page:
+            typer.launch(address)
+
+    run_server(loaded, access, opened, say_ready)
+
+
+def _spell_address(host: str, port: int) -> str:
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"

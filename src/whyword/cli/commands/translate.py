@@ -1,0 +1,142 @@
+"""whyword translate: which words of the source, and of what was already written, made each word."""
+
+import re
+import sys
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from ...errors import InputError
+from ..options import Output, SourceLanguage, TargetLanguage
+from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
+from ..sources import open_models
+
+__all__ = ["translate"]
+
+
+class TranslationBy(str, Enum):
+    """What a row and a column is."""
+
+    word = "word"
+    token = "token"
+
+
+class TranslationMethod(str, Enum):
+    """The names of translate.TRANSLATION_METHODS, which is not imported for --help."""
+
+    alti_logit = "alti-logit"
+    logit = "logit"
+
+
+@reporting
+def translate(
+    source: Annotated[str, typer.Argument(help="The text to translate; - reads it from stdin.")],
+    translation: Annotated[
+        str | None, typer.Argument(help="Its translation.", show_default="the model's own")
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="A translation model: hub name or folder; may be given several times.",
+            show_default="none: name one",
+        ),
+    ] = None,
+    foil: Annotated[
+        str | None,
+        typer.Option(
+            "--foil",
+            "-f",
+            metavar="WORD@POSITION",
+            help="Why not this word at this place? shore@3: the third.",
+        ),
+    ] = None,
+    method: Annotated[TranslationMethod, typer.Option("--method")] = TranslationMethod.alti_logit,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    by: Annotated[
+        TranslationBy, typer.Option("--by", help="What to show the numbers by.")
+    ] = TranslationBy.word,
+    block: Annotated[
+        int | None, typer.Option("--block", min=1, help="Show one decoder block.", show_default="all of them")
+    ] = None,
+    top: Annotated[int | None, typer.Option("--top", min=1, help="Show only the strongest columns.")] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            min=0.0,
+            max=1.0,
+            help="Flag tokens with a smaller share of the source.",
+            show_default="0.25",
+        ),
+    ] = None,
+    output: Output = None,
+    dtype: Dtype = None,
+    allow: Allow = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Explain every word of a translation by the source and by what was already written, with the proof."""
+    from ...pipeline.one_translation import THRESHOLD, explain_translation
+    from ...view.saving import require_format, save_documents
+    from ...view.translation_grid import at_block
+
+    for path in output or []:
+        require_format(path)
+    text = sys.stdin.read().rstrip("\n") if source == "-" else source
+    if not text.strip():
+        raise InputError("The source is empty.", "Give a text of at least one token.")
+    if not model:
+        raise InputError(
+            "No model was named.", "Name a translation model, such as -m Helsinki-NLP/opus-mt-zh-en."
+        )
+    placed = _read_foil(foil)
+    documents: list[dict[str, Any]] = []
+    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
+        with show_progress(f"Translating with {loaded.name} …"):
+            explained = explain_translation(
+                loaded,
+                text,
+                translation,
+                foil=placed,
+                method=method.value,
+                source_language=source_language,
+                target_language=target_language,
+                threshold=THRESHOLD if threshold is None else threshold,
+            )
+        documents.append(explained.to_dict())
+    shown = [at_block(document, block) for document in documents]
+    # Files first: who reads stdout may leave. A JSON file holds all blocks, whichever is shown.
+    for path in output or []:
+        saved = documents if path.suffix.lower() in (".json", ".html") else shown
+        for each in save_documents(saved, path):
+            tell(f"Saved {each}")
+    if json:
+        print_json(documents[0] if len(documents) == 1 else documents)
+        return
+    for document in shown:
+        _print(document, by.value, top)
+
+
+def _read_foil(foil: str | None) -> tuple[str, int] | None:
+    if foil is None:
+        return None
+    found = re.fullmatch(r"(.+)@(\d+)", foil)
+    if found is None:
+        raise InputError(
+            f"The foil is {foil!r}.", "Give a word and its place in the translation, from 1: shore@3."
+        )
+    return found[1], int(found[2])
+
+
+def _print(document: Any, by: str, top: int | None) -> None:
+    from rich.console import Console
+
+    from ...view.terminal import print_document
+
+    print_document(document, Console(highlight=False), by, top)
+    sys.stdout.flush()

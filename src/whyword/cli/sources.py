@@ -1,0 +1,86 @@
+"""Models and prompts, as the command takes them."""
+
+import logging
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+from .reporting import show_progress
+
+if TYPE_CHECKING:
+    from ..ask.prompt import Prompt
+    from ..models import Model
+
+__all__ = ["Source", "open_models", "quiet_transformers", "read_source", "read_word"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A prompt as it was typed."""
+
+    text: str
+    bos: bool | None = None
+    chat: bool = False
+    ids: bool = False
+
+    def prompt(self, model: "Model") -> "Prompt":
+        """Give the prompt that a model reads."""
+        from ..ask.prompt import tokenize
+
+        if self.ids:
+            return _read_ids(self.text)
+        if self.chat:
+            return [{"role": "user", "content": self.text}]
+        return tokenize(model, self.text, self.bos)
+
+
+def open_models(
+    names: Sequence[str] | None, *, dtype: str | None = None, allow: Collection[str] = ()
+) -> "Iterator[Model]":
+    """Load models one after the other; only one is held at a time."""
+    from ..pipeline.loading import load
+
+    quiet_transformers()
+    chosen: Sequence[str | None] = names or [None]
+    for name in chosen:
+        with show_progress(f"Loading {name or 'the default model'} …"):
+            model = load(name, dtype=dtype, allow=allow)
+        yield model
+        del model
+
+
+def quiet_transformers() -> None:
+    """Let transformers and the hub's client speak of errors only."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()  # one bar is enough
+    transformers_logging.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of every attempt to connect
+
+
+def read_source(prompt: str, *, bos: bool | None, chat: bool, ids: bool) -> Source:
+    """Read the prompt, from stdin where it is a dash; refuse early what no model could read."""
+    text = sys.stdin.read().rstrip("\n") if prompt == "-" else prompt
+    if not text:
+        raise InputError("The prompt is empty.", "Give a text of at least one token.")
+    if ids:
+        _read_ids(text)
+    return Source(text, bos, chat, ids)
+
+
+def read_word(text: str | None, ids: bool) -> str | int | None:
+    """Read a target or foil: a word, or a token id."""
+    if text is None or not ids:
+        return text
+    if not text.isdecimal():
+        raise InputError(f"{text!r} is not a token id.", "With --ids, target and foils are token ids.")
+    return int(text)
+
+
+def _read_ids(text: str) -> list[int]:
+    words = text.replace(",", " ").split()
+    if wrong := [word for word in words if not word.isdecimal()]:
+        raise InputError(f"{wrong[0]!r} is not a token id.", "With --ids, give ids with spaces between them.")
+    return [int(word) for word in words]

@@ -1,0 +1,75 @@
+"""The built-in suite: examples from the grammar, the same for the same seed, and balanced."""
+
+import hashlib
+import json
+import random
+from collections.abc import Sequence
+
+from ..errors import InputError
+from .dataset_names import SUITE
+from .examples import Dataset, Example
+from .grammar import GRAMMAR, Draft, unmark
+
+__all__ = ["COUNT", "make_builtin"]
+
+COUNT = 200
+"""Examples of each phenomenon, unless another number is asked for."""
+_TRIES = 200
+"""Draws in a row that may be nothing new before there is nothing new to be had."""
+
+
+def make_builtin(name: str, count: int = COUNT, seed: int = 0) -> Dataset:
+    """Make a dataset of the built-in suite; examples 0 and 1, 2 and 3, … are the two of a pair."""
+    if count < 2 or count % 2:
+        raise InputError(f"{count} examples were asked for.", "They come in pairs: ask for 2, 4, 6, …")
+    known, draw = SUITE[name], GRAMMAR[name]
+    dealer = _Dealer(f"{seed} {name}")
+    drafts: dict[tuple[str, str], Draft] = {}
+    tries = 0
+    while len(drafts) < count:
+        pair = draw(dealer.deal)
+        keys = [(draft.marked, draft.target) for draft in pair]
+        tries = tries + 1 if any(key in drafts for key in keys) else 0
+        if tries > _TRIES:
+            raise InputError(
+                f"{name} has no {count} different examples: {len(drafts)} were found.", "Ask for fewer."
+            )
+        if tries == 0:
+            drafts.update(zip(keys, pair, strict=True))
+    examples = tuple(_number(name, row, draft) for row, draft in enumerate(drafts.values()))
+    return Dataset(
+        name=name,
+        title=known.title,
+        group=known.group,
+        phenomenon=known.phenomenon,
+        examples=examples,
+        skipped=(),
+        hash=_hash(examples),
+        source=f"built-in suite, seed {seed}",
+    )
+
+
+class _Dealer:
+    """Deals words like cards: each slot has its own pack, shuffled anew when all of it was dealt."""
+
+    def __init__(self, seed: str) -> None:
+        self.random = random.Random(seed)
+        self.packs: dict[str, list[str]] = {}
+
+    def deal(self, slot: str, words: Sequence[str]) -> str:
+        if not self.packs.get(slot):
+            pack = list(words)
+            self.random.shuffle(pack)
+            self.packs[slot] = pack
+        return self.packs[slot].pop()
+
+
+def _number(name: str, row: int, draft: Draft) -> Example:
+    prefix, word, phrase = unmark(draft.marked)
+    columns = {**draft.columns, "pair": str(row // 2)}
+    return Example(name, row, prefix, draft.target, draft.foil, word, phrase, columns)
+
+
+def _hash(examples: Sequence[Example]) -> str:
+    rows = [[e.prefix, e.target, e.foil, e.word, e.phrase] for e in examples]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()

@@ -1,0 +1,202 @@
+"""Run methods over datasets and write down, example by example, how they agree with evidence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ..attribute import find_methods
+from ..attribute.measures import MEASURES
+from ..data import Dataset, add_evidence, read_datasets
+from ..errors import InputError
+from ..ledger import Target
+from ..models.model import Model
+from ..pipeline.many_prompts import compare_batch
+from ..pipeline.one_prompt import require_model
+from ..results.comparison import Comparison
+from ..runs.progress import report
+from .conventions import Conventions, Prepared, find_conventions, prepare
+from .faithfulness import measure_faithfulness
+from .records import Journal, Record, open_journal
+from .report import CHANCE, Report, read_report, write_skipped
+from .tables import save_tables
+
+__all__ = ["PAPER_METHODS", "evaluate", "list_evaluated"]
+
+PAPER_METHODS = ("erasure", "logit", "alti-logit", "gradient-norm", "gradient-x-input")
+"""The columns of the paper's table; random is always there."""
+_WINDOW = 128
+"""Examples that are explained together. A run that goes on cuts them as before, so that batches, and with
+them the last digits, are the same; examples that are done already are not written again."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run was asked for; two runs with the same settings give the same table."""
+
+    methods: tuple[str, ...]
+    conventions: Conventions
+    limit: int | None
+    """How many rows of each dataset are used; None: all."""
+    faithfulness: float | None
+    """The share of tokens that is erased to measure faithfulness; None: it is not measured."""
+    batch_size: int | None
+    seed: int
+
+
+def evaluate(
+    model: Model,
+    datasets: Sequence[str],
+    out: str | Path,
+    *,
+    data: str | Path | None = None,
+    methods: str | Sequence[str] = "paper",
+    conventions: str = "ours",
+    evidence: str | None = None,
+    limit: int | None = None,
+    faithfulness: float | None = 0.2,
+    pipeline: str | None = None,
+    batch_size: int | None = None,
+    seed: int = 0,
+) -> Report:
+    """Measure how well explanations agree with evidence, and write tables into the folder `out`.
+
+    `datasets`: names or groups ("blimp", "sva", "ioi", "builtin"); `data`: the folder with their files,
+    "builtin", or None for the hub. `methods`: names, "paper" (those of its table) or "all". `conventions`:
+    "ours" or "paper"; `evidence`: "word", "phrase" or "paper", where it is not that of the conventions.
+    `limit`: rows of each dataset. `faithfulness`: the share of tokens erased for it, or None. `pipeline`: the
+    spaCy pipeline that finds evidence where files have none. A run that stopped goes on.
+    """
+    rules = find_conventions(conventions, evidence)
+    settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed)
+    read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
+    folder = Path(out)
+    journal = open_journal(folder, describe(require_model(model), read, settings))
+    used, skipped = [], []
+    for dataset in read:
+        prepared, unused = prepare(model, dataset, settings.conventions)
+        used.append(prepared)
+        skipped += unused
+    write_skipped(folder, skipped)
+    _run(model, used, settings, journal)
+    made = read_report(folder)
+    save_tables(folder, [made])
+    return made
+
+
+def list_evaluated(methods: str | Sequence[str]) -> tuple[str, ...]:
+    """Turn "paper", "all", a name or names into names of methods; random is a column of every table."""
+    if methods == "paper":
+        return PAPER_METHODS
+    names = MEASURES if methods == "all" else [methods] if isinstance(methods, str) else methods
+    found = tuple(name for name in find_methods(names) if name != CHANCE)
+    if not found:
+        raise InputError("Only random is to be evaluated.", "It is in every table: name another method.")
+    return found
+
+
+def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> dict[str, Any]:
+    """Describe a run: what must be the same where two are compared."""
+    return {
+        "model": model.name,
+        "weights": _fingerprint(model),
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "datasets": {
+            dataset.name: {
+                "title": dataset.title,
+                "group": dataset.group,
+                "hash": dataset.hash[:12],
+                "rows": len(dataset) + len(dataset.skipped),
+            }
+            for dataset in datasets
+        },
+        "methods": list(settings.methods),
+        "conventions": settings.conventions.name,
+        "evidence": settings.conventions.evidence,
+        "limit": settings.limit,
+        "faithfulness": settings.faithfulness,
+        "seed": settings.seed,
+        "versions": {name: version(name) for name in ("whyword", "torch", "transformers")},
+    }
+
+
+def _complete(dataset: Dataset, settings: Settings, pipeline: str | None) -> Dataset:
+    """Leave out rows beyond those that are asked for, and find evidence where the file has none."""
+    limits = [settings.limit, settings.conventions.most_rows.get(dataset.group)]
+    limit = min((each for each in limits if each is not None), default=None)
+    if limit is not None and limit < 1:
+        raise InputError(f"limit is {limit}.", "Give the number of rows of each dataset, at least 1.")
+    cut = dataset if limit is None else dataset.first(limit)
+    return cut if dataset.has_evidence else add_evidence(cut, pipeline)
+
+
+def _run(model: Model, used: Sequence[Sequence[Prepared]], settings: Settings, journal: Journal) -> None:
+    """Explain all examples that are not done, window after window."""
+    total, done = sum(map(len, used)), 0
+    for examples in used:
+        for start in range(0, len(examples), _WINDOW):
+            window = examples[start : start + _WINDOW]
+            if not {(each.example.dataset, each.example.row) for each in window} <= journal.done:
+                journal.append(_explain(model, window, settings))
+            done += len(window)
+            report("examples", done, total)
+
+
+def _explain(model: Model, window: Sequence[Prepared], settings: Settings) -> list[Record]:
+    """Explain examples by all methods."""
+    compared = compare_batch(
+        model,
+        [each.context for each in window],
+        targets=[each.target for each in window],
+        foils=[each.foil for each in window],
+        methods=settings.methods,
+        batch_size=settings.batch_size,
+    )
+    records = [
+        _record(each, comparison, settings.conventions)
+        for each, comparison in zip(window, compared, strict=True)
+    ]
+    if settings.faithfulness is None:
+        return records
+    measured = measure_faithfulness(
+        model,
+        [each.context.ids for each in window],
+        [Target(each.target, (each.foil,)) for each in window],
+        records,
+        settings.faithfulness,
+    )
+    return [replace(record, faithfulness=each) for record, each in zip(records, measured, strict=True)]
+
+
+def _record(prepared: Prepared, comparison: Comparison, conventions: Conventions) -> Record:
+    """Keep what tables and figures need of an example."""
+    left_out = conventions.leave_out(prepared.context)
+    kept = [index for index in range(len(prepared.context)) if index not in left_out]
+    evidence = [kept.index(index) for index in prepared.evidence]
+    return Record(
+        dataset=prepared.example.dataset,
+        row=prepared.example.row,
+        tokens=len(prepared.context),
+        evidence=prepared.evidence,
+        left_out=left_out,
+        difference=comparison.ledger.logit,
+        attention=tuple(comparison.ledger.attention.tolist()),
+        mlp=tuple(comparison.ledger.mlp.tolist()),
+        scores={method: tuple(conventions.total(comparison, method)) for method in comparison},
+        rank_by_block={
+            method: tuple(conventions.rank(row, evidence) for row in by_block[:, kept].tolist())
+            for method, by_block in comparison.by_block.items()
+            if MEASURES[method].by_block
+        },
+    )
+
+
+def _fingerprint(model: Model) -> str:
+    """Tell weights from others by a few numbers of every parameter."""
+    hash_ = sha256()
+    for name, parameter in model.network.named_parameters():
+        few = parameter.detach().flatten()[:64].float().cpu()
+        hash_.update(name.encode() + few.numpy().tobytes())
+    return hash_.hexdigest()[:12]

@@ -1,0 +1,113 @@
+"""What is kept of every example of a run: one line each, as it is done."""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..runs.journal import append_lines, open_run, read_lines, read_settings
+
+__all__ = ["Journal", "Record", "open_journal", "read_run"]
+
+SCHEMA = "whyword.run/1"
+_NAME = "examples.jsonl"
+_logger = logging.getLogger("whyword")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of one example."""
+
+    dataset: str
+    row: int
+    tokens: int
+    """How many tokens its context has."""
+    evidence: tuple[int, ...]
+    left_out: tuple[int, ...]
+    """Tokens that are not ranked."""
+    difference: float
+    """Logit of the target − logit of the foil."""
+    attention: tuple[float, ...]
+    """What attention adds to the difference, by block."""
+    mlp: tuple[float, ...]
+    """What MLPs add to it, by block."""
+    scores: Mapping[str, tuple[float, ...]]
+    """A number per token, by method."""
+    rank_by_block: Mapping[str, tuple[float, ...]]
+    """The reciprocal rank of the scores of each block alone, for methods that have blocks."""
+    faithfulness: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Comprehensiveness and sufficiency, by method; empty where they were not asked for or make no sense."""
+
+    @property
+    def correct(self) -> bool:
+        """Whether the model prefers the target."""
+        return self.difference > 0
+
+    @property
+    def distance(self) -> int:
+        """How far before the explained token the last evidence is."""
+        return self.tokens - max(self.evidence)
+
+    def ranked(self, method: str) -> tuple[list[float], list[int]]:
+        """Give the scores that are ranked, and where evidence is among them."""
+        kept = [index for index in range(self.tokens) if index not in self.left_out]
+        return [self.scores[method][index] for index in kept], [kept.index(index) for index in self.evidence]
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The file to which examples are appended."""
+
+    path: Path
+    done: frozenset[tuple[str, int]]
+    """Datasets and rows that are in it."""
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Append examples that are not there yet."""
+        new = (record for record in records if (record.dataset, record.row) not in self.done)
+        append_lines(self.path, (json.dumps(_to_dict(record), ensure_ascii=False) for record in new))
+
+
+def open_journal(folder: Path, settings: Mapping[str, Any]) -> Journal:
+    """Begin a run in a folder, or go on with the one that is there."""
+    path = folder / _NAME
+    open_run(path, SCHEMA, settings)
+    done = frozenset((record.dataset, record.row) for record in read_lines(path, _from_dict))
+    if done:
+        _logger.info("%s: %d examples are done, going on.", folder, len(done))
+    return Journal(path, done)
+
+
+def read_run(folder: str | Path) -> tuple[dict[str, Any], list[Record]]:
+    """Read the settings and all examples of a run."""
+    folder = Path(folder)
+    return read_settings(folder, SCHEMA), list(read_lines(folder / _NAME, _from_dict))
+
+
+def _to_dict(record: Record) -> dict[str, Any]:
+    return {name: _round(value) for name, value in asdict(record).items()}
+
+
+def _from_dict(line: Mapping[str, Any]) -> Record:
+    return Record(**{name: _freeze(value) for name, value in line.items()})
+
+
+def _round(value: Any) -> Any:
+    """Write numbers with 7 digits: what float32 holds."""
+    if isinstance(value, float):
+        return float(f"{value:.7g}")
+    if isinstance(value, Mapping):
+        return {name: _round(each) for name, each in value.items()}
+    return (
+        [_round(each) for each in value]
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else value
+    )
+
+
+def _freeze(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _freeze(each) for name, each in value.items()}
+    return tuple(map(_freeze, value)) if isinstance(value, list) else value

@@ -1,0 +1,158 @@
+"""Tables of runs, one or several side by side: Markdown, CSV and LaTeX."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from ..view.saving import write_file
+from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
+from .report import CHANCE, Cell, Report, Row
+
+__all__ = [
+    "METHOD_NAMES",
+    "lay_out",
+    "save_tables",
+    "say_signature",
+    "to_csv",
+    "to_latex",
+    "to_markdown",
+]
+
+METHOD_NAMES = {
+    "alti-logit": "ALTI-Logit",
+    "logit": "Logit",
+    "erasure": "Erasure",
+    "gradient-norm": "Grad norm",
+    "gradient-x-input": "Grad × input",
+    "random": "Random",
+}
+"""Methods as the paper's table calls them."""
+_CSV_COLUMNS = (
+    *("model", "dataset", "group", "n", "skipped", "accuracy", "distance"),
+    *("metric", "method", "mean", "low", "high"),
+)
+
+
+def write_interval(cell: Cell) -> str:
+    """Write a mean with its interval."""
+    return f"{cell.mean:.3f} [{cell.low:.2f}, {cell.high:.2f}]"
+
+
+def lay_out(
+    reports: Sequence[Report], metric: str = "MRR", write: Callable[[Cell], str] = write_interval
+) -> Sheet:
+    """Lay out the means of a metric by dataset and group, those of several runs side by side."""
+    several = len(reports) > 1
+    headings = ["", "n", "skipped"]
+    for report in reports:
+        label = f"{report.settings['model']}: " if several else ""
+        headings += [f"{label}{name}" for name in _columns(report, metric)]
+    return Sheet(
+        metric,
+        tuple(headings),
+        _lay_rows([report.rows for report in reports], reports, metric, write),
+        _lay_rows([report.groups for report in reports], reports, metric, write),
+    )
+
+
+def to_markdown(reports: Sequence[Report]) -> str:
+    """Write all metrics, what was skipped and why, and the signature of every run."""
+    sheets = [lay_out(reports, metric) for metric in _metrics(reports)]
+    parts = [f"## {sheet.title}\n\n{write_markdown(sheet)}" for sheet in sheets]
+    skipped = [_say_skipped(report) for report in reports]
+    signatures = [f"Signature: {say_signature(report.settings)}\n" for report in reports]
+    return "\n".join(chain(parts, filter(None, skipped), signatures))
+
+
+def to_latex(reports: Sequence[Report]) -> str:
+    """Write all metrics as tables in booktabs' style."""
+    parts = [write_latex(lay_out(reports, metric)) for metric in _metrics(reports)]
+    signatures = [f"% {say_signature(report.settings)}\n" for report in reports]
+    return "\n".join([*parts, *signatures])
+
+
+def to_csv(reports: Sequence[Report]) -> str:
+    """Write one line for each number: run, dataset, metric, method, mean and interval."""
+    return write_csv([_CSV_COLUMNS, *chain.from_iterable(map(_list_cells, reports))])
+
+
+def save_tables(folder: Path, reports: Sequence[Report]) -> None:
+    """Write table.md, table.csv and table.tex."""
+    for ending, text in (("md", to_markdown(reports)), ("csv", to_csv(reports)), ("tex", to_latex(reports))):
+        write_file(folder / f"table.{ending}", text)
+
+
+def say_signature(settings: Mapping[str, Any]) -> str:
+    """Say in one line what a table was made with."""
+    data = ",".join(f"{name}@{about['hash']}" for name, about in settings["datasets"].items())
+    versions = ",".join(f"{name}-{number}" for name, number in settings["versions"].items())
+    return "|".join(
+        [
+            f"model:{settings['model']}@{settings['weights']}",
+            f"dtype:{settings['dtype']}",
+            f"data:{data}",
+            f"rows:{settings['limit'] or 'all'}",
+            f"methods:{','.join(settings['methods'])}",
+            f"conventions:{settings['conventions']}",
+            f"evidence:{settings['evidence']}",
+            f"faithfulness:{settings['faithfulness']}",
+            f"seed:{settings['seed']}",
+            f"versions:{versions}",
+        ]
+    )
+
+
+def _metrics(reports: Sequence[Report]) -> list[str]:
+    return list(dict.fromkeys(metric for report in reports for row in report.rows for metric in row.cells))
+
+
+def _columns(report: Report, metric: str) -> list[str]:
+    names = [METHOD_NAMES.get(method, method) for method in report.methods]
+    return ["accuracy", *names, "Random", "Distance"] if metric == "MRR" else names
+
+
+def _lay_rows(
+    sides: Sequence[Sequence[Row]], reports: Sequence[Report], metric: str, write: Callable[[Cell], str]
+) -> tuple[tuple[str, ...], ...]:
+    """Lay out rows of the same name side by side."""
+    names = dict.fromkeys(row.name for side in sides for row in side)
+    found = [[next((row for row in side if row.name == name), None) for side in sides] for name in names]
+    return tuple(_lay_row(rows, reports, metric, write) for rows in found)
+
+
+def _lay_row(
+    rows: Sequence[Row | None], reports: Sequence[Report], metric: str, write: Callable[[Cell], str]
+) -> tuple[str, ...]:
+    first = next(row for row in rows if row is not None)
+    cells = [first.name, str(first.used), str(sum(first.skipped.values()))]
+    for row, report in zip(rows, reports, strict=True):
+        if row is None or metric not in row.cells:
+            cells += ["–"] * len(_columns(report, metric))
+            continue
+        means = row.cells[metric]
+        shown = [write(means[method]) for method in report.methods]
+        if metric == "MRR":
+            shown = [f"{row.accuracy:.3f}", *shown, f"{means[CHANCE].mean:.3f}", f"{row.distance:.1f}"]
+        cells += shown
+    return tuple(cells)
+
+
+def _list_cells(report: Report) -> Iterator[list[str]]:
+    for row in (*report.rows, *report.groups):
+        for metric, cells in row.cells.items():
+            for method, cell in cells.items():
+                numbers = [f"{number:.4f}" for number in (cell.mean, cell.low, cell.high)]
+                yield [report.settings["model"], *_about(row), metric, method, *numbers]
+
+
+def _about(row: Row) -> list[str]:
+    counts = [str(row.used), str(sum(row.skipped.values()))]
+    return [row.name, row.group, *counts, f"{row.accuracy:.4f}", f"{row.distance:.2f}"]
+
+
+def _say_skipped(report: Report) -> str:
+    lines = [
+        f"- {row.name}: {count} × {reason}" for row in report.rows for reason, count in row.skipped.items()
+    ]
+    return "Skipped:\n\n" + "\n".join(lines) + "\n" if lines else ""

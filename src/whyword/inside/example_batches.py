@@ -1,0 +1,62 @@
+"""Examples of a dataset, recorded and settled batch by batch."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..ask.question import choose
+from ..data import Example
+from ..errors import InputError
+from ..ledger import Ledger, Target, settle
+from ..models.model import Model
+from ..pipeline.many_prompts import Asked, cut_batches, is_memory
+from ..pipeline.one_prompt import ask, last_places
+from ..trace import Plan, Trace, record
+
+__all__ = ["Recorded", "read_examples", "record_examples"]
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """Some examples of one run of the network."""
+
+    asked: tuple[Asked, ...]
+    """What was asked; `number` is the example's place among those that were given."""
+    trace: Trace
+    targets: tuple[Target, ...]
+    ledgers: tuple[Ledger, ...]
+
+
+def read_examples(model: Model, examples: Sequence[Example]) -> tuple[list[Asked], list[tuple[int, str]]]:
+    """Tokenize examples; list those that cannot be asked, with the reason."""
+    asked: list[Asked] = []
+    refused: list[tuple[int, str]] = []
+    for number, example in enumerate(examples):
+        try:
+            asked.append(Asked(number, *ask(model, example.prefix, example.target, example.foil)))
+        except InputError as error:
+            refused.append((number, error.wrong))
+    return asked, refused
+
+
+def record_examples(model: Model, asked: Sequence[Asked], plan: Plan) -> Iterator[Recorded]:
+    """Record examples in batches of like length; a batch that runs out of memory is halved."""
+    for batch in cut_batches(model, asked, ["logit"], None):
+        yield from _record(model, batch, plan)
+
+
+def _record(model: Model, batch: Sequence[Asked], plan: Plan) -> Iterator[Recorded]:
+    contexts = [each.context for each in batch]
+    try:
+        trace = record(model, [context.ids for context in contexts], last_places(contexts), plan)
+        targets = tuple(
+            choose(each.question, logits) for each, logits in zip(batch, trace.logits, strict=True)
+        )
+        recorded = Recorded(tuple(batch), trace, targets, settle(model, trace, targets))
+    except (MemoryError, RuntimeError) as error:
+        if not is_memory(error) or len(batch) == 1:
+            raise
+    else:
+        yield recorded
+        return
+    for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
+        yield from _record(model, half, plan)

@@ -1,0 +1,82 @@
+"""Which inputs a neuron answers to: the examples of a dataset where it is most active."""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain, islice
+from typing import Any
+
+from ..data import Dataset
+from ..document.kinds import ANSWERS_SCHEMA
+from ..ledger.neuron_updates import settle_neurons
+from ..models.model import Model
+from ..pipeline.one_prompt import require_model
+from ..runs.progress import report
+from ..trace import Plan
+from .example_batches import read_examples, record_examples
+from .neuron_names import lay_out_block, lay_out_model, read_name
+
+__all__ = ["Answer", "Answers", "find_answers"]
+
+_WINDOW = 512
+
+
+@dataclass(frozen=True, order=True)
+class Answer:
+    """What a neuron did in one example."""
+
+    activation: float
+    update: float
+    dataset: str
+    row: int
+    prefix: str
+    target: str
+    foil: str
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The examples where a neuron is most active."""
+
+    model: str
+    label: str
+    """The neuron's name."""
+    examples: int
+    """How many were looked at."""
+    highest: tuple[Answer, ...]
+    """From the highest activation."""
+    lowest: tuple[Answer, ...]
+    """From the lowest."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON document."""
+        return {"schema": ANSWERS_SCHEMA, **asdict(self)}
+
+
+def find_answers(
+    model: Model, datasets: Sequence[Dataset], neuron: str, *, top: int = 10, limit: int | None = None
+) -> Answers:
+    """Find the examples where a neuron (12.383) is most active, at both ends."""
+    name = read_name(neuron, lay_out_model(require_model(model)))
+    place = lay_out_block(model, name.block).place(name)
+    highest: list[Answer] = []
+    lowest: list[Answer] = []
+    count, total = 0, sum(map(len, datasets))
+    examples = islice(chain.from_iterable(dataset.examples for dataset in datasets), limit)
+    while window := list(islice(examples, _WINDOW)):
+        asked, _ = read_examples(model, window)
+        for recorded in record_examples(model, asked, Plan(neurons=True)):
+            blocks = settle_neurons(model, recorded.trace, recorded.targets)
+            entries = next(each for each in blocks if each.block == name.block)
+            numbers = zip(
+                entries.activation[:, place].tolist(), entries.update[:, place].tolist(), strict=True
+            )
+            for each, (activation, update) in zip(recorded.asked, numbers, strict=True):
+                own = window[each.number]
+                words = own.dataset, own.row, own.prefix, own.target, own.foil
+                highest.append(Answer(activation, update, *words))
+                lowest.append(highest[-1])
+            highest, lowest = heapq.nlargest(top, highest), heapq.nsmallest(top, lowest)
+            count += len(recorded.asked)
+            report("examples", count, total)
+    return Answers(model.name, name.label, count, tuple(highest), tuple(lowest))

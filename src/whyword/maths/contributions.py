@@ -1,0 +1,161 @@
+"""How much of position i's stream comes from position j in one block [eq. 10; ALTI, Ferrando et al. 2022].
+
+    T_ij = Σ_h A[h,i,j] · P[h,j]   (+ x_i when j = i)         P[h,j] = v[h,j] W_O[h]
+    C_ij ∝ max(0, ‖y_i‖₁ − ‖y_i − T_ij‖₁)                     rows sum to 1
+
+Nothing of size positions × positions × width is built: parts are made in tiles that stay in the cache, a
+batched matmul each, and reduced to one number per pair at once. Attention weights are asked for in chunks of
+rows, so that heads × positions × positions is never held either.
+
+In an encoder every position sees every other. In cross-attention what was in the stream before is a part like
+the sources, with a column of its own.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..models.workspace import Workspace
+from .kernel import measure_rest
+
+__all__ = ["ROWS", "Contributions", "contribute", "contribute_across", "contribute_both_ways"]
+
+ROWS = 128
+"""Rows whose attention weights are held at once, where memory does not ask for fewer."""
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """C of one block. What no row sees is not kept: rows lie in chunks, each as wide as its last row (in an
+    encoder, and in cross-attention, as wide as what is read)."""
+
+    chunks: tuple[Float[Tensor, "example _row _source"], ...]
+
+    def carry(self, updates: Float[Tensor, "example row source"]) -> Float[Tensor, "example row source"]:
+        """Give `updates` C: what each position received, handed on to the positions it came from."""
+        if len(self.chunks) == 1:
+            return updates @ self.chunks[0].to(updates)
+        carried, start = torch.zeros_like(updates), 0
+        for chunk in self.chunks:
+            rows, seen = chunk.shape[1:]
+            carried[:, :, :seen] += updates[:, :, start : start + rows] @ chunk.to(updates)
+            start += rows
+        return carried
+
+    def dense(self) -> Float[Tensor, "example position source"]:
+        """Give C with its zeros."""
+        positions = self.chunks[-1].shape[2]
+        return torch.cat(
+            [torch.nn.functional.pad(chunk, (0, positions - chunk.shape[2])) for chunk in self.chunks], dim=1
+        )
+
+
+def contribute(
+    weigh: Callable[[slice], Float[Tensor, "example head row source"]],
+    projected: Float[Tensor, "example head source model"],
+    residual: Float[Tensor, "example position model"],
+    whole: Float[Tensor, "example position model"],
+    rows: int,
+    workspace: Workspace,
+) -> Contributions:
+    """Give the contributions C of one self-attention sub-layer, so many rows at once.
+
+    `weigh(rows)` gives attention weights of some rows over the sources up to the last of these rows;
+    `projected` is P, `residual` the stream x that enters, `whole` the stream y after attention.
+    """
+    chunks = []
+    for chunk in _slices(whole.shape[1], rows):
+        own = whole[:, chunk]
+        distances = measure_rest(
+            weigh(chunk), projected[:, :, : chunk.stop], own, residual[:, chunk], chunk.start, workspace
+        )
+        closeness = _find_closeness(distances, own)
+        chunks.append(_normalise(closeness.tril_(chunk.start), chunk.start))
+    return Contributions(tuple(chunks))
+
+
+def contribute_both_ways(
+    weigh: Callable[[slice], Float[Tensor, "example head row source"]],
+    projected: Float[Tensor, "example head source model"],
+    residual: Float[Tensor, "example source model"],
+    whole: Float[Tensor, "example source model"],
+    rows: int,
+    lengths: Sequence[int],
+    workspace: Workspace,
+) -> Contributions:
+    """Give the contributions C of one self-attention sub-layer of an encoder, whose rows see all sources.
+
+    `lengths`: so many sources of each example are no padding.
+    """
+    chunks = []
+    for chunk in _slices(whole.shape[1], rows):
+        own, weights = whole[:, chunk], weigh(chunk)
+        distances = measure_rest(weights, projected, own, None, None, workspace)
+        # A row's own source is measured anew: what was there before belongs to it.
+        written = torch.einsum(
+            "ehr,ehrm->erm", weights.diagonal(chunk.start, 2, 3).to(own), projected[:, :, chunk]
+        )
+        apart = (own - residual[:, chunk] - written).abs().sum(-1)
+        distances.diagonal(chunk.start, 1, 2).copy_(apart)
+        closeness = _find_closeness(distances, own)
+        chunks.append(_normalise(_hide_padding(closeness, lengths), chunk.start))
+    return Contributions(tuple(chunks))
+
+
+def contribute_across(
+    weigh: Callable[[slice], Float[Tensor, "example head row source"]],
+    projected: Float[Tensor, "example head source model"],
+    residual: Float[Tensor, "example position model"],
+    whole: Float[Tensor, "example position model"],
+    rows: int,
+    lengths: Sequence[int],
+    workspace: Workspace,
+) -> Contributions:
+    """Give the contributions C of one cross-attention sub-layer: of all sources, and last of the residual."""
+    chunks = []
+    for chunk in _slices(whole.shape[1], rows):
+        own = whole[:, chunk]
+        distances = measure_rest(weigh(chunk), projected, own, None, None, workspace)
+        closeness = _hide_padding(_find_closeness(distances, own), lengths)
+        before = _find_closeness((own - residual[:, chunk]).abs().sum(-1, keepdim=True), own)
+        total = closeness.sum(-1, keepdim=True) + before
+        before, total = torch.where(total == 0, 1.0, before), torch.where(total == 0, 1.0, total)
+        chunks.append(torch.cat([closeness, before], dim=2).div_(total))
+    return Contributions(tuple(chunks))
+
+
+def _find_closeness(
+    distances: Float[Tensor, "example row source"], whole: Float[Tensor, "example row model"]
+) -> Float[Tensor, "example row source"]:
+    """Give max(0, ‖y‖₁ − what is left of y without a part), in the place of the distances."""
+    length = torch.linalg.vector_norm(whole, ord=1, dim=-1, keepdim=True)
+    return torch.sub(length, distances, out=distances).clamp_(min=0)
+
+
+def _hide_padding(
+    closeness: Float[Tensor, "example row source"], lengths: Sequence[int]
+) -> Float[Tensor, "example row source"]:
+    """Set what is due to padding to nothing, which rounding leaves next to it."""
+    for own, length in zip(closeness, lengths, strict=True):
+        own[:, length:] = 0
+    return closeness
+
+
+def _normalise(
+    closeness: Float[Tensor, "example row source"], first: int
+) -> Float[Tensor, "example row source"]:
+    """Make rows sum to 1; a row without a positive entry becomes that of the identity."""
+    total = closeness.sum(-1, keepdim=True)
+    if not total.all():
+        nothing = total == 0
+        closeness.diagonal(first, 1, 2).masked_fill_(nothing[:, :, 0], 1)
+        total = total + nothing
+    return closeness.div_(total)
+
+
+def _slices(stop: int, step: int) -> Iterator[slice]:
+    for start in range(0, stop, step):
+        yield slice(start, min(stop, start + step))

@@ -1,0 +1,101 @@
+"""A norm with its statistics frozen at its real input is a linear map plus a bias [eq. 3].
+
+LayerNorm:  y ↦ s·(y − mean y) ⊙ γ + β      s = 1/sqrt(var + eps)
+RMSNorm:    y ↦ s·y ⊙ γ                      γ = weight (+ 1 for Gemma)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..models.architecture import Norm
+from ..models.model import norm_epsilon, output_bias
+
+__all__ = ["FrozenNorm", "freeze", "freeze_all"]
+
+
+@dataclass(frozen=True)
+class FrozenNorm:
+    """A norm as the linear map (plus bias) that it was at some positions, of one block or of many."""
+
+    scale: Float[Tensor, "*block position 1"]
+    """s: one number per position."""
+    weight: Float[Tensor, "*shared 1 model"]
+    """γ."""
+    bias: Float[Tensor, "*shared 1 model"] | None
+    """β."""
+    centred: bool
+    """Whether the mean is subtracted."""
+
+    def at(self, block: int) -> "FrozenNorm":
+        """Give the norm of one of many blocks."""
+        bias = None if self.bias is None else self.bias[block]
+        return FrozenNorm(self.scale[block], self.weight[block], bias, self.centred)
+
+    def map_vectors(
+        self, vectors: Float[Tensor, "*block position model"]
+    ) -> Float[Tensor, "*block position model"]:
+        """Apply the linear part."""
+        return self.scale * self.map_rows(vectors)
+
+    def map_rows(self, rows: Float[Tensor, "*row model"]) -> Float[Tensor, "*row model"]:
+        """Apply what is the same at all positions: the centring and the weight."""
+        if self.centred:
+            rows = rows - rows.mean(-1, keepdim=True)
+        return rows * self.weight
+
+    def apply(
+        self, vectors: Float[Tensor, "*block position model"]
+    ) -> Float[Tensor, "*block position model"]:
+        """Apply the whole map, bias included."""
+        mapped = self.map_vectors(vectors)
+        return mapped if self.bias is None else mapped + self.bias
+
+    def pull_back(self, direction: Float[Tensor, "position model"]) -> Float[Tensor, "position model"]:
+        """Apply the transpose of the linear part: `map_vectors(y) · u = y · pull_back(u)`."""
+        direction = self.scale * self.weight * direction
+        return direction - direction.mean(-1, keepdim=True) if self.centred else direction
+
+    def project_bias(self, direction: Float[Tensor, "position model"]) -> Float[Tensor, " position"]:
+        """Give what the bias adds in a direction."""
+        if self.bias is None:
+            return direction.new_zeros(direction.shape[0])
+        return direction @ self.bias[0]
+
+
+def freeze(module: nn.Module, norm: Norm, inputs: Float[Tensor, "*example position model"]) -> FrozenNorm:
+    """Freeze a norm at its inputs."""
+    return freeze_all([module], norm, inputs[None]).at(0)
+
+
+def freeze_all(
+    modules: Sequence[nn.Module], norm: Norm, inputs: Float[Tensor, "block *example position model"]
+) -> FrozenNorm:
+    """Freeze a norm of every block at its inputs."""
+    spread = (
+        inputs.var(-1, keepdim=True, correction=0) if norm.centred else inputs.pow(2).mean(-1, keepdim=True)
+    )
+    epsilon = inputs.new_tensor([norm_epsilon(module, norm) for module in modules])
+    biases = [output_bias(module, inputs.dtype) for module in modules]
+    return FrozenNorm(
+        scale=torch.rsqrt(spread + epsilon[:, None, None]),
+        weight=_stack([_weight(module, norm, inputs) for module in modules], inputs),
+        bias=None if biases[0] is None else _stack([bias for bias in biases if bias is not None], inputs),
+        centred=norm.centred,
+    )
+
+
+def _weight(module: nn.Module, norm: Norm, inputs: Tensor) -> Float[Tensor, " model"]:
+    """Read γ, ones where a norm has none."""
+    weight = cast(Tensor | None, getattr(module, "weight", None))
+    if weight is None:
+        return inputs.new_ones(inputs.shape[-1])
+    return weight.detach().to(inputs.dtype) + norm.offset
+
+
+def _stack(vectors: Sequence[Float[Tensor, " model"]], like: Tensor) -> Float[Tensor, "block 1 model"]:
+    return torch.stack([vector.to(like.device) for vector in vectors])[:, None]

@@ -1,0 +1,98 @@
+"""What is left of a stream without one of its parts, for all pairs of positions: most of the time goes here.
+
+`kernel.cpp` does it in registers; torch in tiles, where that was not built, for float64 and on a GPU.
+"""
+
+import os
+from contextlib import suppress
+from importlib import import_module
+from itertools import product
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..errors import InputError
+from ..models.workspace import Workspace
+
+__all__ = ["implementation", "measure_rest"]
+
+_native: Any = None
+with suppress(ImportError):  # it is not there where whyword was installed without a compiler
+    _native = import_module("whyword.maths._kernel")
+_WORTH_A_THREAD = 2_000_000  # multiplications that take about as long as to wake one
+_LANES = 16  # floats in the longest vectors that may be used, if the CPU has them
+_PADDED = 64  # rows get a multiple of so many floats: no tile of the native kernel is wider
+_TILE = 8 * 2**20  # bytes of a tile in torch; all of up to 128 rows × 16 sources are about as fast
+
+
+def implementation() -> str:
+    """Name what measures float32 on a CPU, native or torch; the variable WHYWORD_KERNEL forces one."""
+    name = os.environ.get("WHYWORD_KERNEL") or ("native" if _native else "torch")
+    if name not in ("native", "torch"):
+        raise InputError(f"WHYWORD_KERNEL is {name!r}.", "Allowed are native and torch, or leave it unset.")
+    if name == "native" and not _native:
+        raise InputError("The native kernel was not built.", "Build it, or leave WHYWORD_KERNEL unset.")
+    return name
+
+
+def measure_rest(
+    weights: Float[Tensor, "example head row source"],
+    projected: Float[Tensor, "example head source model"],
+    whole: Float[Tensor, "example row model"],
+    residual: Float[Tensor, "example row model"] | None,
+    first: int | None,
+    workspace: Workspace,
+) -> Float[Tensor, "example row source"]:
+    """Give ‖y_i − Σ_h A[h,i,j] P[h,j] − [j = first + i] x_i‖₁ for all pairs that are seen, 0 elsewhere.
+
+    `first`: where the first row lies among the sources, which are seen up to the row itself (self-attention,
+    causal); None: every source is seen and there is no residual (cross-attention). Half types give float32.
+    """
+    dtype = torch.float64 if whole.dtype == torch.float64 else torch.float32
+    weights, projected, whole = weights.to(dtype), projected.to(dtype), whole.to(dtype)
+    own = whole if residual is None else whole - residual.to(dtype)
+    first = weights.shape[3] if first is None else first  # every source comes before the first row
+    native = implementation() == "native" and dtype == torch.float32 and whole.device.type == "cpu"
+    measure = _measure_natively if native else _measure_in_tiles
+    return measure(weights, projected, whole, own, first, workspace)
+
+
+def _measure_natively(
+    weights: Tensor, projected: Tensor, whole: Tensor, own: Tensor, first: int, workspace: Workspace
+) -> Tensor:
+    (examples, _, rows, sources), width = weights.shape, whole.shape[2]
+    starts = workspace.take("starts", [2, examples, rows, -(-width // _PADDED) * _PADDED], whole)
+    torch.stack([whole, own], out=starts[..., :width])
+    if width < starts.shape[3]:
+        starts[..., width:] = 0
+    rest = whole.new_zeros(examples, rows, sources)
+    projected = projected if projected.stride(3) == 1 else projected.contiguous()
+    inputs = weights.data_ptr(), weights.stride(), projected.data_ptr(), projected.stride()[:3]
+    sizes = (*weights.shape, width), starts.shape[3], first
+    threads = min(torch.get_num_threads(), weights.numel() * width // _WORTH_A_THREAD)
+    _native.measure_rest(*inputs, starts.data_ptr(), rest.data_ptr(), *sizes, threads, _LANES)
+    return rest
+
+
+def _measure_in_tiles(
+    weights: Tensor, projected: Tensor, whole: Tensor, own: Tensor, first: int, workspace: Workspace
+) -> Tensor:
+    (examples, _, rows, sources), width = weights.shape, whole.shape[2]
+    height, rest = max(1, min(rows, 128)), whole.new_zeros(examples, rows, sources)
+    breadth = max(1, min(sources, 16, _TILE // (height * width * whole.itemsize or 1)))
+    depth = max(1, _TILE // (height * breadth * width * whole.itemsize or 1))
+    corners = range(0, examples, depth), range(0, rows, height), range(0, sources, breadth)
+    for example, row, source in product(*corners):
+        some, columns = slice(example, example + depth), slice(source, source + breadth)
+        lines = slice(max(row, source - first), min(row + height, rows))  # none before sees these sources
+        pairs = weights[some, :, lines, columns].permute(0, 3, 1, 2).contiguous()
+        parts = projected[some, :, columns].transpose(1, 2).flatten(0, 1)
+        tile = workspace.take("tile", [*pairs.shape[:2], pairs.shape[3], width], whole)
+        tile.copy_(whole[some, None, lines])
+        diagonal = tile.diagonal(first + lines.start - source, 2, 1)
+        diagonal.copy_(own[some, lines.start : lines.start + diagonal.shape[2]].transpose(1, 2))
+        tile.flatten(0, 1).baddbmm_(pairs.flatten(0, 1).transpose(1, 2), parts, alpha=-1)
+        rest[some, lines, columns] = tile.abs_().sum(3).transpose(1, 2)
+    return rest.tril_(first)

@@ -1,0 +1,74 @@
+"""When are two numbers the same? Tolerances by type, and the error that says where they are not."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import torch
+from torch import Tensor
+
+from ..errors import ProofError
+
+__all__ = ["gather_errors", "require_close", "tolerance_of"]
+
+_TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 2e-2}
+_HINTS = {
+    "logits of the recorded run": "A hooked module does not give what it gives alone: check the paths.",
+    "attention weights × values": "Attention is not Σ weight × value here: describe its values with value=.",
+    "parts + output bias": "Attention(output=...) must be the projection that all heads go through.",
+    "stream in + all that was written": "Something lies between a sub-layer and the stream (norm_after, "
+    "norm_sum, a multiplier), a sub-layer is missing, or an output has the residual in it.",
+    "frozen norm of the last stream": "Check final_norm and norm=Norm(centred=, offset=, epsilon=).",
+    "capped output of the unembedding": "Check logit_cap, logit_multiplier and logit_divisor.",
+    "sum of the ledger": "Something lies between the unembedding and the logit: logit_multiplier, "
+    "logit_divisor or logit_cap.",
+}
+"""What to look at in a description, by what is compared."""
+
+_gathered: ContextVar[dict[str, float] | None] = ContextVar("_gathered", default=None)
+
+
+@contextmanager
+def gather_errors() -> Iterator[dict[str, float]]:
+    """Gather the largest error of every comparison that is made inside, by what is compared."""
+    errors: dict[str, float] = {}
+    token = _gathered.set(errors)
+    try:
+        yield errors
+    finally:
+        _gathered.reset(token)
+
+
+def tolerance_of(dtype: torch.dtype) -> float:
+    """Give the error that is allowed for weights of a type, relative to the sum of what was added up."""
+    return _TOLERANCES[dtype]
+
+
+def require_close(
+    what: str, where: str | Sequence[str], *, found: Tensor, expected: Tensor, scale: Tensor, tolerance: float
+) -> float:
+    """Compare two results of one sum; give the error relative to `scale`, or raise with both numbers.
+
+    `where`: a place, or one for each entry of the first axis; the first that is wrong is named.
+    """
+    errors = (found - expected).abs() / scale.clamp(min=torch.finfo(found.dtype).tiny)
+    error = float(errors.max())
+    gathered = _gathered.get()
+    if gathered is not None:
+        gathered[what] = max(error, gathered.get(what, 0.0))
+    if error <= tolerance:
+        return error
+    wrong = (~(errors <= tolerance)).flatten()  # so that NaN is wrong
+    place, each = 0, wrong.numel()
+    if not isinstance(where, str):
+        each = wrong.numel() // len(where)
+        place = int(wrong.nonzero()[0]) // each
+        where = where[place]
+    own = slice(place * each, (place + 1) * each)
+    worst = place * each + int(errors.flatten()[own].nan_to_num(nan=torch.inf).argmax())
+    raise ProofError(
+        f"{where}: {what} = {float(found.flatten()[worst]):.6g}, the model's own number is "
+        f"{float(expected.flatten()[worst]):.6g} (relative error {float(errors.flatten()[worst]):.1e}, "
+        f"allowed {tolerance:.0e}).",
+        f"The description does not fit the model, so nothing is shown. {_HINTS.get(what, '')}".rstrip(),
+    )

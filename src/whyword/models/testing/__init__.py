@@ -1,0 +1,1 @@
+"""Small networks with random weights: for tests, and to try a description without the real weights."""

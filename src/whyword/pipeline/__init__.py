@@ -1,0 +1,1 @@
+"""The pipeline in one call: load a model, explain one prompt, many prompts or a translation."""

@@ -1,0 +1,239 @@
+"""Many prompts: one recorded run for as many of them as fit, the same numbers as one by one.
+
+Prompts are read ahead, sorted by length, and cut into batches of like length; explanations are given in the
+order of the prompts.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, repeat
+from typing import Any
+
+import torch
+
+from ..ask.prompt import Prompt
+from ..ask.question import Question, choose
+from ..attribute import plan_methods
+from ..errors import InputError
+from ..ledger import Target
+from ..models.model import Model
+from ..results.comparison import Comparison
+from ..results.explanation import Explanation
+from ..runs.progress import report
+from ..tokens import Tokens
+from ..trace import Plan
+from ..trace.memory_plan import Request, TooLargeError, estimate, free_memory
+from .one_prompt import Word, ask, compare_trace, last_places, list_methods, record_contexts, require_decoder
+
+__all__ = ["Asked", "compare_batch", "cut_batches", "explain_batch", "is_memory"]
+
+_AHEAD = 1024
+"""Prompts that are read ahead, to find some of like length."""
+_TOKENS = {"cpu": 512}
+"""Tokens of a batch by device: beyond so many a processor is no faster (of batches of 16 to 250 prompts of
+1 to 10 tokens, those of 32 to 128 were alike and the others slower)."""
+_MOST_TOKENS = 8192
+_SHARE = 0.5
+"""The share of free memory that a batch may take."""
+_LIKE = 8
+"""Tokens that a batch's longest prompt may have beyond twice those of its shortest."""
+_MISSING = object()
+_ONE_FOR_EACH = "Give one for each prompt (None where there is none), or one word for all."
+_logger = logging.getLogger("whyword")
+
+
+def explain_batch(
+    model: Model,
+    prompts: Iterable[Prompt],
+    *,
+    targets: Word | Iterable[Word | None] | None = None,
+    foils: Word | Iterable[Word | Sequence[Word] | None] | None = None,
+    method: str = "alti-logit",
+    batch_size: int | None = None,
+) -> Iterator[Explanation]:
+    """Explain the next token of many prompts, in order, with one run of the network per batch.
+
+    `targets`, `foils`: one for each prompt (see `explain`), or one word for all; foils may be "auto".
+    `batch_size`: the most prompts of a run; None: as many as pay, and fit into half of the free memory.
+    Up to 1,024 prompts (or 16 batches) are read ahead.
+    """
+    compared = compare_batch(
+        model, prompts, targets=targets, foils=foils, methods=[method], batch_size=batch_size
+    )
+    return (comparison[method] for comparison in compared)
+
+
+def compare_batch(
+    model: Model,
+    prompts: Iterable[Prompt],
+    *,
+    targets: Word | Iterable[Word | None] | None = None,
+    foils: Word | Iterable[Word | Sequence[Word] | None] | None = None,
+    methods: Sequence[str] | None = None,
+    batch_size: int | None = None,
+) -> Iterator[Comparison]:
+    """Explain the next token of many prompts by several methods, in order.
+
+    One recorded run per batch serves all methods; what baselines run besides is run in batches too.
+    `methods`: see `compare`; the rest is as in `explain_batch`.
+    """
+    names = list_methods(methods)
+    if batch_size is not None and batch_size < 1:
+        raise InputError(f"batch_size is {batch_size}.", "Give the number of prompts of a batch, at least 1.")
+    if isinstance(prompts, str):
+        raise InputError("The prompts are one text.", "Give a list of prompts; for one there is explain.")
+    asked = _read(require_decoder(model), prompts, targets, foils)
+    total = len(prompts) if isinstance(prompts, Sequence) else None
+    return _compare_all(model, asked, names, batch_size, total)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt that was read."""
+
+    number: int
+    """Which prompt, from 0."""
+    context: Tokens
+    question: Question
+
+
+def _refuse(number: int, error: InputError) -> InputError:
+    """Say which prompt an error is about."""
+    return InputError(f"Prompt {number + 1}: {error.wrong}", error.remedy)
+
+
+def _compare_all(
+    model: Model,
+    asked: Iterator[Asked | InputError],
+    methods: list[str],
+    batch_size: int | None,
+    total: int | None,
+) -> Iterator[Comparison]:
+    """Compare window after window; an error is raised where its prompt's turn comes."""
+    done = 0
+    while window := list(islice(asked, _AHEAD if batch_size is None else 16 * batch_size)):
+        found: dict[int, Comparison | InputError] = {}
+        read = [each for each in window if isinstance(each, Asked)]
+        for number, result in _compare_batches(model, cut_batches(model, read, methods, batch_size), methods):
+            found[number] = result
+            while done in found:
+                comparison = found.pop(done)
+                if isinstance(comparison, InputError):
+                    raise comparison
+                done += 1
+                report("prompts", done, total)
+                yield comparison
+        if isinstance(window[-1], InputError):
+            raise window[-1]
+
+
+def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> Iterator[Asked | InputError]:
+    """Read every prompt with its target and foil, up to the first that is wrong."""
+    columns = {"targets": _one_for_each(targets), "foils": _one_for_each(foils)}
+    for number, prompt in enumerate(prompts):
+        words: list[Any] = [next(column, _MISSING) for column in columns.values()]
+        for name, word in zip(columns, words, strict=True):
+            if word is _MISSING:
+                yield InputError(f"There are {number} {name}, and more prompts.", _ONE_FOR_EACH)
+                return
+        try:
+            context, question = ask(model, prompt, *words)
+        except InputError as error:
+            yield _refuse(number, error)
+            return
+        yield Asked(number, context, question)
+    for name, column in columns.items():
+        if not isinstance(column, repeat) and next(column, _MISSING) is not _MISSING:
+            yield InputError(f"There are more {name} than prompts.", _ONE_FOR_EACH)
+
+
+def _one_for_each(words: Any) -> Iterator[Any]:
+    """Give a word for each prompt; one word is for all."""
+    return repeat(words) if words is None or isinstance(words, str | int) else iter(words)
+
+
+def cut_batches(
+    model: Model, asked: Sequence[Asked], methods: list[str], batch_size: int | None
+) -> list[list[Asked]]:
+    """Cut prompts into batches of like length; the batch of the first prompt goes first."""
+    batches: list[list[Asked]] = []
+    room, plan = int(_SHARE * free_memory(model.device)), plan_methods(model, methods)
+    for each in sorted(asked, key=lambda each: len(each.context)):
+        longest = len(each.context)
+        if batches and longest <= 2 * len(batches[-1][0].context) + _LIKE:
+            count = len(batches[-1]) + 1
+            if count <= batch_size if batch_size is not None else _pays(model, count, longest, plan, room):
+                batches[-1].append(each)
+                continue
+        batches.append([each])
+    return sorted(batches, key=lambda batch: min(each.number for each in batch))
+
+
+def _pays(model: Model, examples: int, tokens: int, plan: Plan, room: int) -> bool:
+    """Say whether so many prompts at once are faster, and fit."""
+    if examples * tokens > _TOKENS.get(model.device.type, _MOST_TOKENS):
+        return False
+    width: int = model.config.hidden_size
+    forward = examples * tokens * 24 * width * torch.finfo(model.dtype).bits // 8
+    return estimate(model, Request(examples, tokens), plan) + forward <= room
+
+
+def _compare_batches(
+    model: Model, batches: list[list[Asked]], methods: list[str]
+) -> Iterator[tuple[int, Comparison | InputError]]:
+    """Compare batch after batch; one that runs out of memory is halved, and so are those after it."""
+    waiting, most = deque(batches), max(map(len, batches), default=0)
+    while waiting:
+        batch = waiting.popleft()
+        if len(batch) > most:
+            waiting.appendleft(batch[most:])
+            batch = batch[:most]
+        try:
+            compared = _compare_together(model, batch, methods)
+        except (TooLargeError, MemoryError, RuntimeError) as error:
+            if not is_memory(error):
+                raise
+            if len(batch) == 1:
+                raise InputError(
+                    f"Prompt {batch[0].number + 1} ({len(batch[0].context):,} tokens) ran out of memory.",
+                    "Explain it with explain(..., max_memory=...), by method='logit', or shorten it.",
+                ) from error
+            most = len(batch) // 2
+            longest = max(len(each.context) for each in batch)
+            _logger.warning(
+                f"Out of memory with {len(batch)} prompts of up to {longest} tokens: taking {most} at a time."
+            )
+            waiting.appendleft(batch)
+            continue
+        yield from compared
+
+
+def _compare_together(
+    model: Model, batch: Sequence[Asked], methods: list[str]
+) -> list[tuple[int, Comparison | InputError]]:
+    """Compare methods on the prompts of a batch, from one recorded run."""
+    contexts = [each.context for each in batch]
+    trace = record_contexts(model, contexts, last_places(contexts), methods, None)
+    targets: list[Target] = []
+    refused: dict[int, InputError] = {}
+    for each, logits in zip(batch, trace.logits, strict=True):
+        try:
+            targets.append(choose(each.question, logits))
+        except InputError as error:
+            refused[each.number] = _refuse(each.number, error)
+            targets.append(Target(int(logits.argmax())))
+    forced = [len(each.question.forced) for each in batch]
+    compared = compare_trace(model, contexts, trace, targets, methods, forced)
+    return [
+        (each.number, refused.get(each.number, comparison))
+        for each, comparison in zip(batch, compared, strict=True)
+    ]
+
+
+def is_memory(error: Exception) -> bool:
+    """Say whether an error is about memory: on a processor torch raises a plain RuntimeError."""
+    if not isinstance(error, RuntimeError):
+        return True
+    return isinstance(error, torch.cuda.OutOfMemoryError) or "allocate memory" in str(error)

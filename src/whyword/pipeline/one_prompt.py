@@ -1,0 +1,253 @@
+"""The whole pipeline in one call: text → Tokens → Trace → Ledger → Attribution."""
+
+from collections.abc import Iterator, Sequence
+from operator import index
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ..ask.prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require_tokens, token_text
+from ..ask.question import AUTO, Question, choose, pose
+from ..attribute import METHODS, Predictions, find_methods, plan_methods, read_chances
+from ..attribute.alti_logit import mix
+from ..attribute.measures import COMPARED
+from ..attribute.mixing_rows import mix_rows
+from ..errors import InputError
+from ..ledger import Target, read_choices, settle
+from ..models.model import Model
+from ..results.comparison import Comparison
+from ..results.explanation import Choice, Continuation, Explanation
+from ..tokens import Tokens
+from ..trace import Places, Plan, Readout, Trace, generate, record
+from ..trace.memory_plan import Request, make_plan
+
+__all__ = ["compare", "explain", "explain_continuation", "mixing", "predict"]
+
+Word = str | int
+
+
+def explain(
+    model: Model,
+    prompt: Prompt,
+    *,
+    target: Word | None = None,
+    foil: Word | Sequence[Word] | None = None,
+    method: str = "alti-logit",
+    max_memory: int | str | None = None,
+) -> Explanation:
+    """Explain the next token of a prompt, or why it is the target and not the foil.
+
+    `target`: a word or token id; None: the model's first choice. `foil`: the same, several of them (the mean
+    of their directions), or "auto": the model's runner-up. Words of several tokens are explained at the first
+    token where target and foil differ. `max_memory`: bytes, or a text such as "2GB", that the explanation may
+    take beyond the forward pass; None: what is free.
+    """
+    return compare(model, prompt, target=target, foil=foil, methods=[method], max_memory=max_memory)[method]
+
+
+def compare(
+    model: Model,
+    prompt: Prompt,
+    *,
+    target: Word | None = None,
+    foil: Word | Sequence[Word] | None = None,
+    methods: Sequence[str] | None = None,
+    max_memory: int | str | None = None,
+) -> Comparison:
+    """Explain one prediction by several methods, from one recorded run and what baselines run besides.
+
+    `methods`: names; None: every kind of method once. The rest is as in `explain`. An explanation is found
+    by the name of its method: `compare(...)["erasure"]`.
+    """
+    names = list_methods(methods)
+    context, question = ask(require_decoder(model), prompt, target, foil)
+    trace = record_contexts(model, [context], last_places([context]), names, max_memory)
+    targets = [choose(question, trace.logits[0])]
+    (comparison,) = compare_trace(model, [context], trace, targets, names, [len(question.forced)])
+    return comparison
+
+
+def explain_continuation(
+    model: Model,
+    prompt: Prompt,
+    continuation: str | Sequence[int] | None = None,
+    *,
+    foil: str | None = None,
+    method: str = "alti-logit",
+    new_tokens: int = 20,
+    max_memory: int | str | None = None,
+) -> Continuation:
+    """Explain every token of a continuation from one recorded pass.
+
+    `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
+    `foil`: None, or "auto": the runner-up at each position. `.sum()` explains the whole continuation.
+    `max_memory`: see `explain`.
+    """
+    names = list_methods([method])
+    if foil not in (None, AUTO):
+        raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
+    tokens = read_prompt(require_decoder(model), prompt)
+    ids = _continuation_ids(model, tokens, continuation, new_tokens)
+    context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
+    places = Places((range(len(tokens) - 1, len(context)),))
+    trace = record_contexts(model, [context], places, names, max_memory)
+    targets = [
+        choose(Question((), id_, (), runner_up=foil == AUTO), logits)
+        for id_, logits in zip(ids, trace.logits, strict=True)
+    ]
+    compared = compare_trace(model, [context], trace, targets, names, [0])
+    return Continuation(tuple(comparison[method] for comparison in compared))
+
+
+def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...]:
+    """Give the tokens that the model would go on with, the likeliest first."""
+    if top < 1:
+        raise InputError(f"top is {top}.", "Ask for at least one token.")
+    tokens = read_prompt(require_decoder(model), prompt)
+    trace = record(model, [tokens.ids], last_places([tokens]))
+    best = trace.logits[0].topk(min(top, model.vocabulary)).indices.tolist()
+    target = Target(best[0], tuple(best[1:]))
+    return _list_choices(model, tokens, target, *_read_numbers(model, trace, [target])[0])
+
+
+def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
+    """Give each position's stream as a mix of input tokens, after every block (heuristic)."""
+    tokens = read_prompt(require_decoder(model), prompt)
+    trace = record(model, [tokens.ids], last_places([tokens]), Plan(len(model.blocks)))
+    settle(model, trace, [Target(int(trace.logits[0].argmax()))])  # nothing is shown that is not proven
+    return mix(trace).float()
+
+
+def list_methods(names: Sequence[str] | None) -> list[str]:
+    """List methods, each once; refuse names that there are not."""
+    if isinstance(names, str):
+        raise InputError(f"The methods are one text, {names!r}.", f"Give a list, such as [{names!r}].")
+    return list(find_methods(COMPARED if names is None else names))
+
+
+def require_decoder(model: object) -> Model:
+    """Refuse what is not a loaded model, or one that translates."""
+    loaded = require_model(model)
+    if loaded.encoder_stack is not None:
+        raise InputError(
+            f"{loaded.name} is an encoder–decoder model: a prompt alone says nothing to it.",
+            "Use whyword.explain_translation(model, source), or `whyword translate`.",
+        )
+    return loaded
+
+
+def require_model(model: object) -> Model:
+    """Refuse what is not a loaded model."""
+    if not isinstance(model, Model):
+        raise InputError(
+            f"The model is a {type(model).__name__}.",
+            "Load it first: model = whyword.load(your_model, tokenizer=...).",
+        )
+    return model
+
+
+def last_places(contexts: Sequence[Tokens]) -> Places:
+    """Give the last position of every context."""
+    return Places(tuple(range(len(context) - 1, len(context)) for context in contexts))
+
+
+def ask(
+    model: Model, prompt: Prompt, target: Word | None, foil: Word | Sequence[Word] | None
+) -> tuple[Tokens, Question]:
+    """Give the context whose next token is explained, and what is asked about it."""
+    tokens = read_prompt(model, prompt)
+    question = pose(model, tokens, target, foil)
+    if not question.forced:
+        return tokens, question
+    return read_prompt(model, extend_prompt(model, tokens, question.forced)), question
+
+
+def record_contexts(
+    model: Model,
+    contexts: Sequence[Tokens],
+    places: Places,
+    methods: Sequence[str],
+    max_memory: int | str | None,
+) -> Trace:
+    """Record what methods need, of some contexts at once, within some memory."""
+    request = Request(len(contexts), max(map(len, contexts)), places.each)
+    plan = make_plan(model, request, plan_methods(model, methods), max_memory)
+    return record(model, [context.ids for context in contexts], places, plan)
+
+
+def compare_trace(
+    model: Model,
+    contexts: Sequence[Tokens],
+    trace: Trace,
+    targets: Sequence[Target],
+    methods: Sequence[str],
+    forced: Sequence[int],
+) -> Iterator[Comparison]:
+    """Explain every position of a trace by every method, example after example."""
+    ledgers = settle(model, trace, targets)
+    predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers)
+    attributions = {name: METHODS[name].attribute(predictions) for name in methods}
+    # For one position of each example: for every position of a continuation it would cost as much as the run.
+    mixing = mix_rows(model, trace) if "alti-logit" in methods and trace.places.each == 1 else None
+    numbers = _read_numbers(model, trace, targets)
+    for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
+        example = row // trace.places.each
+        before = contexts[example].first(position + 1)
+        own, *foils = _list_choices(model, before, target, *numbers[row])
+        yield Comparison(
+            model=model.name,
+            tokens=before,
+            forced=forced[example],
+            position=position,
+            target=own,
+            foils=tuple(foils),
+            by_block={name: matrices[row].float() for name, matrices in attributions.items()},
+            ledger=ledgers[row],
+            mixing=None if mixing is None else mixing[row].float(),
+        )
+
+
+def _read_numbers(
+    model: Model, trace: Trace, targets: Sequence[Target]
+) -> list[tuple[list[float], list[float], list[float | None]]]:
+    """Read logits, probabilities and capped logits of targets and foils, position by position."""
+    chances = read_chances(Readout(trace.logits, trace.uncapped), targets)
+    logits, probabilities = chances.logits.tolist(), chances.probabilities.tolist()
+    capped: list[list[float | None]] = [[None] * len(row) for row in logits]
+    if model.logit_cap is not None:
+        capped = read_choices(trace.logits, targets).tolist()
+    return list(zip(logits, probabilities, capped, strict=True))
+
+
+def _list_choices(
+    model: Model,
+    before: Tokens,
+    target: Target,
+    logits: list[float],
+    probabilities: list[float],
+    capped: list[float | None],
+) -> tuple[Choice, ...]:
+    return tuple(
+        Choice(id_, token_text(model, id_, before), logit, probability, cap)
+        for id_, logit, probability, cap in zip(target.choices, logits, probabilities, capped, strict=False)
+    )
+
+
+def _continuation_ids(
+    model: Model, prompt: Tokens, continuation: str | Sequence[int] | None, new_tokens: int
+) -> list[int]:
+    if isinstance(continuation, str):
+        return continue_prompt(model, prompt, continuation)
+    if continuation is not None:
+        ids = [index(id_) for id_ in continuation]
+        if not ids:
+            raise InputError(
+                "The continuation is empty.", "Give at least one token, or None to generate one."
+            )
+        require_tokens(model, ids)
+        return ids
+    room = new_tokens if model.most_tokens is None else min(new_tokens, model.most_tokens - len(prompt) + 1)
+    if room < 1:
+        raise InputError(f"new_tokens is {new_tokens}.", "Let the model generate at least one token.")
+    generated: list[int] = generate(model, prompt.ids, room)
+    return generated

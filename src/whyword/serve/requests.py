@@ -1,0 +1,221 @@
+"""What can be asked, as JSON: each question checks itself and is answered with the library's document."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..ask.prompt import continue_prompt, read_prompt
+from ..ask.sentence_pair import pair_up
+from ..attribute.measures import MEASURES
+from ..document.kinds import Document
+from ..errors import InputError
+from ..inside.neurons import neurons
+from ..models.model import Model
+from ..pipeline.one_prompt import ask, compare, explain, explain_continuation, predict, require_decoder
+from ..pipeline.one_translation import TRANSLATION_METHODS, explain_translation, require_translator
+from ..results.account import describe_fully
+from ..results.explanation import describe_prediction
+from ..tokens import Tokens
+from .access import Limits
+
+__all__ = [
+    "Comparing",
+    "Continuing",
+    "Explaining",
+    "Neurons",
+    "Predicting",
+    "Question",
+    "Translating",
+]
+
+
+def _name_one(names: Iterable[str]) -> Any:
+    """Let one of some names be given; the library itself refuses others."""
+    return Field("alti-logit", json_schema_extra={"enum": list(names)})
+
+
+_FORM = ConfigDict(extra="forbid", strict=True)
+Text = Annotated[str, Field(min_length=1)]
+ShortText = Annotated[str, Field(min_length=1, max_length=200)]
+TokenId = Annotated[int, Field(ge=0, strict=True)]
+Word = TokenId | ShortText
+_FEW = Field(min_length=1, max_length=32, fail_fast=True)
+
+
+class Turn(BaseModel):
+    """One message of a chat."""
+
+    model_config = _FORM
+    role: Text
+    content: str
+
+
+class Question(BaseModel):
+    """What every question has."""
+
+    model_config = _FORM
+    model: str | None = Field(None, description="A name that /api/models lists; left out: the first of them.")
+
+    def answer(self, model: Model, limits: Limits) -> Document:
+        """Run the model and give the document."""
+        raise NotImplementedError
+
+
+class Prompting(Question):
+    """A question about what comes after a prompt."""
+
+    prompt: Text | Annotated[list[Turn], Field(min_length=1, max_length=200, fail_fast=True)] = Field(
+        description="A text, or the turns of a chat."
+    )
+
+    def read(self, model: Model, limits: Limits) -> Tokens:
+        """Give the prompt's tokens; refuse more of them than the operator allows."""
+        prompt = self.prompt if isinstance(self.prompt, str) else [dict(turn) for turn in self.prompt]
+        tokens = read_prompt(require_decoder(model), prompt)
+        require_room("prompt", len(tokens), limits)
+        return tokens
+
+
+class Choosing(Prompting):
+    """A question about a target, and what it is compared with."""
+
+    target: Word | None = Field(None, description="A word or token id; left out: the model's first choice.")
+    foil: Word | Annotated[list[Word], _FEW] | None = Field(
+        "auto", description="A word, a token id or several; null: none; left out or auto: the runner-up."
+    )
+
+    def read(self, model: Model, limits: Limits) -> Tokens:
+        """Give the prompt's tokens; what target and foil begin with is forced behind it, and counts too."""
+        tokens = super().read(model, limits)
+        context, _ = ask(model, tokens, self.target, self.foil)
+        require_room("prompt with the beginning of target and foil", len(context), limits)
+        return tokens
+
+
+class Predicting(Prompting):
+    """What the model would go on with."""
+
+    top: int = Field(10, ge=1, le=100)
+
+    def answer(self, model: Model, limits: Limits) -> Document:
+        """Give the likeliest tokens."""
+        return describe_prediction(model.name, predict(model, self.read(model, limits), top=self.top))
+
+
+class Explaining(Choosing):
+    """Why the target and not the foil, by one method."""
+
+    method: str = _name_one(MEASURES)
+    account: bool = Field(False, description="Put MLPs and the embedding on tokens too (heuristic).")
+
+    def answer(self, model: Model, limits: Limits) -> Document:
+        """Give the explanation."""
+        found = explain(
+            model, self.read(model, limits), target=self.target, foil=self.foil, method=self.method
+        )
+        return describe_fully(found) if self.account else found.to_dict()
+
+
+class Comparing(Choosing):
+    """Why the target and not the foil, by several methods."""
+
+    methods: Annotated[list[str], _FEW] | None = Field(
+        None, description="Names of methods; left out: one of every kind."
+    )
+
+    def answer(self, model: Model, limits: Limits) -> Document:
+        """Give the comparison."""
+        prompt = self.read(model, limits)
+        return compare(model, prompt, target=self.target, foil=self.foil, methods=self.methods).to_dict()
+
+
+class Neurons(Choosing):
+    """Which neurons made the model prefer the target to the foil."""
+
+    top: int = Field(10, ge=1, le=100)
+
+    def answer(self, model: Model, limits: Limits) -> Document:
+        """Give the neurons that raise and lower most."""
+        prompt = self.read(model, limits)
+        return neurons(model, prompt, target=self.target, foil=self.foil, top=self.top).to_dict()
+
+
+class Continuing(Prompting):
+    """Why every token of a continuation."""
+
+    continuation: Text | None = Field(None, description="Left out: what the model generates.")
+    foil: Literal["auto"] | None = None
+    method: str = _name_one(MEASURES)
+    new_tokens: int = Field(12, ge=1)
+
+    def answer(self, model: Model, limits: Limits) -> Document:
+        """Give the explanations of all tokens."""
+        prompt, count = self.read(model, limits), self.new_tokens
+        if self.continuation is not None:
+            count = len(continue_prompt(model, prompt, self.continuation))
+            require_room("prompt with its continuation", len(prompt) + count, limits)
+        if count > limits.new_tokens:
+            raise InputError(
+                f"The continuation has {count:,} tokens.",
+                f"This server explains at most {limits.new_tokens} new tokens at once.",
+            )
+        heads = len(model.blocks) * int(model.config.num_attention_heads)
+        if (numbers := (len(prompt) + count) * count * heads) > limits.numbers:
+            raise InputError(
+                f"{count} tokens after {len(prompt):,} make {numbers:,} numbers, by head and token.",
+                f"This server gives at most {limits.numbers:,}: take fewer new tokens, or a shorter prompt.",
+            )
+        return explain_continuation(
+            model,
+            prompt,
+            self.continuation,
+            foil=self.foil,
+            method=self.method,
+            new_tokens=self.new_tokens,
+        ).to_dict()
+
+
+class PlacedFoil(BaseModel):
+    """A word, and which word of the translation it is contrasted with, counted from 1."""
+
+    model_config = _FORM
+    word: Word
+    place: int = Field(ge=1)
+
+
+class Translating(Question):
+    """Why every word of a translation."""
+
+    source: Text
+    translation: Text | None = Field(None, description="Left out: the model's own.")
+    foil: PlacedFoil | None = None
+    method: str = _name_one(TRANSLATION_METHODS)
+    source_language: str | None = None
+    target_language: str | None = None
+
+    def answer(self, model: Model, limits: Limits) -> Document:
+        """Give the explanation of all words."""
+        languages = self.source_language, self.target_language
+        # Nothing is generated before the source is known to be short enough.
+        pair = pair_up(require_translator(model), self.source, self.translation or self.source, languages)
+        require_room("source", len(pair.source), limits)
+        require_room("translation", len(pair.target), limits)
+        return explain_translation(
+            model,
+            self.source,
+            self.translation,
+            foil=None if self.foil is None else (self.foil.word, self.foil.place),
+            method=self.method,
+            source_language=self.source_language,
+            target_language=self.target_language,
+        ).to_dict()
+
+
+def require_room(what: str, tokens: int, limits: Limits) -> None:
+    """Refuse more tokens than the operator allows."""
+    if tokens > limits.tokens:
+        raise InputError(
+            f"The {what} has {tokens:,} tokens, this server takes at most {limits.tokens:,}.",
+            "Shorten it, or start the server with --max-tokens.",
+        )

@@ -1,0 +1,113 @@
+"""The application: the page, and the JSON routes it asks."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
+from starlette.types import ASGIApp
+
+from .. import __version__
+from ..errors import InputError
+from ..models.model import Model
+from .access import LOCAL, Access, Limits
+from .answering import add_errors, encode, respond, write_document, write_lines
+from .assets import read_assets
+from .description import ASKED, STREAM, TOLD, describe_server
+from .guard import Guard
+from .requests import Comparing, Continuing, Explaining, Neurons, Predicting, Question, Translating
+from .work import Desk
+
+__all__ = ["make_application", "make_desk"]
+
+
+def make_application(models: Sequence[Model], access: Access = LOCAL, desk: Desk | None = None) -> ASGIApp:
+    """Make the application that answers questions about models, and shows them on a page.
+
+    `desk`: where runs are handed in; None: one of its own.
+    """
+    served = {model.name: model for model in models}
+    if len(served) < len(models):
+        raise InputError(
+            f"Two models have the same name: {', '.join(model.name for model in models)}.",
+            "Give each once, or copy one to a folder of another name.",
+        )
+    return Guard(
+        _add_routes(served, desk or make_desk(models, access), access.limits),
+        access,
+    )
+
+
+def make_desk(models: Sequence[Model], access: Access) -> Desk:
+    """Make the desk of some models."""
+    return Desk([model.name for model in models], access.limits.waiting)
+
+
+def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI:
+    @asynccontextmanager
+    async def live(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        desk.close()
+
+    application = FastAPI(
+        title="whyword",
+        version=__version__,
+        summary="Why this word and not that one?",
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # its pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=live,
+    )
+    add_errors(application)
+    assets, about = read_assets(), encode(describe_server(models, limits))
+
+    async def answer(request: Request, question: Question) -> Response:
+        name = next(iter(models)) if question.model is None else question.model
+        if name not in models:
+            raise InputError(f"There is no model {name!r} here.", f"Models: {', '.join(models)}.")
+        job = desk.submit(name, lambda: encode(question.answer(models[name], limits)))
+        if STREAM in request.headers.get("accept", ""):
+            return StreamingResponse(write_lines(request, job), media_type=STREAM)
+        return await write_document(request, job)
+
+    @application.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return assets["index.html"].respond()
+
+    @application.get("/assets/{name}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        if name not in assets:
+            raise HTTPException(404)
+        return assets[name].respond()
+
+    @application.get("/api/models", summary="The models, methods and limits of this server", **TOLD)
+    async def list_models() -> Response:
+        return respond(about)
+
+    @application.post("/api/predict", summary="What the model would go on with", **ASKED)
+    async def predict(request: Request, question: Predicting) -> Response:
+        return await answer(request, question)
+
+    @application.post("/api/explain", summary="Why the target and not the foil", **ASKED)
+    async def explain(request: Request, question: Explaining) -> Response:
+        return await answer(request, question)
+
+    @application.post("/api/compare", summary="The same by several methods", **ASKED)
+    async def compare(request: Request, question: Comparing) -> Response:
+        return await answer(request, question)
+
+    @application.post("/api/neurons", summary="The neurons that decide", **ASKED)
+    async def neurons(request: Request, question: Neurons) -> Response:
+        return await answer(request, question)
+
+    @application.post("/api/continue", summary="Why every token of a continuation", **ASKED)
+    async def go_on(request: Request, question: Continuing) -> Response:
+        return await answer(request, question)
+
+    @application.post("/api/translate", summary="Why every word of a translation", **ASKED)
+    async def translate(request: Request, question: Translating) -> Response:
+        return await answer(request, question)
+
+    return application

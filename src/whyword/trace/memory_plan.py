@@ -1,0 +1,185 @@
+"""What an explanation needs of memory beyond the prediction itself, known before it runs.
+
+The estimate follows the sizes of what is held: C of all blocks as a triangle, values, weights of the
+explained positions; and, while one block is reduced, P and a chunk of attention weights. What does not fit is
+tried with smaller chunks, then with C in half precision; what cannot fit is refused, with what would.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+import torch
+
+from ..errors import InputError
+from ..maths.contributions import ROWS
+from ..models.model import Model
+from . import Plan
+
+__all__ = [
+    "ACTIVATIONS",
+    "Request",
+    "TooLargeError",
+    "estimate",
+    "estimate_gradient",
+    "free_memory",
+    "make_plan",
+    "read_size",
+]
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+_LITTLE = 256 * 10**6
+"""Bytes that are taken without looking at what is free."""
+_SMALLEST_CHUNK = 8
+ACTIVATIONS = 256 * 10**6
+"""Bytes of activations that are kept for a backward pass, where an example alone does not take more."""
+_TILES = 16 * 10**6
+"""Bytes of the kernel's tiles and of what is left over between blocks."""
+_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_USED = Path("/sys/fs/cgroup/memory.current")
+
+
+class TooLargeError(InputError):
+    """More memory is needed than there is."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be explained at once."""
+
+    examples: int
+    tokens: int
+    """Of the longest example."""
+    each: int = 1
+    """How many positions of every example."""
+
+
+def estimate(model: Model, request: Request, plan: Plan) -> int:
+    """Give the bytes that an explanation holds at its peak, beyond the forward pass."""
+    config, size = model.config, torch.finfo(model.compute_dtype).bits // 8
+    blocks = len(model.blocks)
+    heads: int = config.num_attention_heads
+    width: int = config.hidden_size
+    value_heads = getattr(config, "num_key_value_heads", None) or heads
+    dims = (getattr(config, name, None) for name in ("v_head_dim", "head_dim"))  # values may have their own
+    dim: int = next((dim for dim in dims if dim), width // heads)
+    stream = request.examples * request.tokens
+    rows = request.examples * request.each
+    seen = rows * heads * request.tokens
+    kept = blocks * (stream * value_heads * dim + 3 * seen + 6 * rows * width) + 3 * rows * model.vocabulary
+    working = 2 * stream * heads * dim + 4 * seen
+    chunk = min(plan.chunk, request.tokens)
+    if plan.mixed_blocks > 0:
+        working += stream * (heads * width + 5 * width + chunk * (5 * heads + 3))
+    elif plan.rolled_blocks > 0:
+        working += stream * chunk * (3 * heads + 2)
+    total = size * (kept + working) + _contributions(request, plan, size) + _TILES
+    if plan.differentiated_blocks == 0:
+        return total
+    return total + max(
+        estimate_gradient(model, request.tokens), min(estimate_gradient(model, stream), ACTIVATIONS)
+    )
+
+
+def estimate_gradient(model: Model, tokens: int) -> int:
+    """Give the bytes of the activations that a backward pass keeps for so many tokens of one prompt."""
+    config, size = model.config, torch.finfo(model.dtype).bits // 8
+    width: int = config.hidden_size
+    inner: int = getattr(config, "intermediate_size", None) or 4 * width
+    return len(model.blocks) * tokens * size * (12 * width + 5 * inner)
+
+
+def _contributions(request: Request, plan: Plan, size: int) -> int:
+    """Give the bytes of C: in chunks of rows, each as wide as its last."""
+    pairs = sum(
+        (stop - start) * stop
+        for start in range(0, request.tokens, plan.chunk)
+        for stop in [min(request.tokens, start + plan.chunk)]
+    )
+    matrices = plan.mixed_blocks + plan.rolled_blocks
+    return matrices * request.examples * pairs * (2 if plan.half else size)
+
+
+def make_plan(model: Model, request: Request, whole: Plan, max_memory: int | str | None) -> Plan:
+    """Choose how much is held at once, so that an explanation fits; refuse what cannot."""
+    needed = estimate(model, request, whole)
+    if max_memory is None and needed <= _LITTLE:
+        return whole
+    room = free_memory(model.device) if max_memory is None else read_size(max_memory)
+    if needed <= room:
+        return whole
+    for plan in _smaller_plans(whole):
+        if estimate(model, request, plan) <= room:
+            return plan
+    raise TooLargeError(
+        _say_need(request, needed, room, max_memory), _say_remedy(model, request, whole, room)
+    )
+
+
+def _smaller_plans(plan: Plan) -> list[Plan]:
+    """List plans that need less, the quickest and most exact first."""
+    in_chunks = plan.mixed_blocks > 0 or plan.rolled_blocks > 0
+    chunks = [rows for rows in (ROWS, 64, 32, 16, _SMALLEST_CHUNK) if in_chunks]
+    return [replace(plan, chunk=rows, half=half) for half in (False, True) for rows in chunks]
+
+
+def _say_need(request: Request, needed: int, room: int, max_memory: int | str | None) -> str:
+    examples = f"{request.examples} prompts of " if request.examples > 1 else ""
+    bound = "is free" if max_memory is None else "is allowed by max_memory"
+    return (
+        f"Explaining {examples}{request.tokens:,} tokens takes about {_gigabytes(needed)} beyond the forward "
+        f"pass, {_gigabytes(room)} {bound}."
+    )
+
+
+def _say_remedy(model: Model, request: Request, plan: Plan, room: int) -> str:
+    """Say what would fit."""
+    smallest = [plan, *_smaller_plans(plan)][-1]
+    ways = [f"max_memory={_gigabytes(estimate(model, request, smallest))!r}"]
+    if plan != Plan():
+        logit = estimate(model, request, Plan())
+        if logit <= room:
+            ways.append(f"method='logit' ({_gigabytes(logit)})")
+    fits: Callable[[int], bool] = lambda tokens: (  # noqa: E731
+        estimate(model, replace(request, tokens=tokens), smallest) <= room
+    )
+    longest = _largest(fits, request.tokens)
+    if longest > request.each:
+        ways.append(f"a prompt of at most {longest:,} tokens")
+    return f"What would fit: {', '.join(ways)}."
+
+
+def _largest(fits: Callable[[int], bool], most: int) -> int:
+    """Find the largest number up to `most` that fits, 0 where none does."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def free_memory(device: torch.device) -> int:
+    """Give the bytes that can still be taken on a device."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    free = int(psutil.virtual_memory().available)
+    try:  # a container may allow less than the machine has
+        return min(free, int(_LIMIT.read_text()) - int(_USED.read_text()))
+    except (OSError, ValueError):
+        return free
+
+
+def read_size(size: int | str) -> int:
+    """Read a number of bytes: 2000000000, "2GB", "500 MB", "1.5GiB"."""
+    if isinstance(size, int) and size > 0:
+        return size
+    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmg]i?)?b?\s*", str(size).lower())
+    if found is None or isinstance(size, int):
+        raise InputError(f"max_memory is {size!r}.", 'Give bytes, or a text such as "2GB" or "500MB".')
+    return int(float(found[1]) * _UNITS[found[2] or ""])
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.2f}GB" if size >= 10**8 else f"{size / 1e6:.0f}MB"

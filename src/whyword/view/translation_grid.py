@@ -1,0 +1,90 @@
+"""What every picture of a translation shows: explained words or tokens over those of source and prefix."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..document.kinds import Document
+from ..errors import InputError
+from .grid import Grid, Row
+from .wording import label
+
+__all__ = ["TRANSLATION_VIEWS", "at_block", "lay_out_translation"]
+
+TRANSLATION_VIEWS = ("word", "token")
+FLAG = "⚑"
+
+Groups = list[tuple[str, list[int]]]
+"""Columns or rows, as they are shown, with the tokens that each stands for."""
+
+
+def at_block(document: Document, block: int | None) -> Document:
+    """Give the document with the numbers of one decoder block, counted from 1; None: of all together."""
+    if block is None:
+        return document
+    blocks = len(document["by_block"])
+    if not 1 <= block <= blocks:
+        raise InputError(f"block is {block}.", f"{document['model']} has decoder blocks 1 to {blocks}.")
+    return {**document, "scores": document["by_block"][block - 1], "block": block}
+
+
+def lay_out_translation(document: Document, by: str = "word", top: int | None = None) -> Grid:
+    """Lay out a translation by word or token; `top`: only so many columns, the strongest."""
+    if by not in TRANSLATION_VIEWS:
+        raise InputError(f"by is {by!r}.", f"A translation is shown by {' or '.join(TRANSLATION_VIEWS)}.")
+    if top is not None and top < 1:
+        raise InputError(f"top is {top}.", "Show at least one.")
+    first, source = document["first"], document["source"]["tokens"]
+    sources = _group(document["source"], range(len(source)), by)
+    prefix = _group(document["target"], range(len(document["target"]["tokens"]) - 1), by)
+    columns = [*sources, *((name, [len(source) + place for place in own]) for name, own in prefix)]
+    explained = _group(document["target"], range(first, len(document["target"]["tokens"])), by)
+    rows = [
+        Row(
+            name,
+            _add_up(document["scores"], [place - first for place in own], columns),
+            note=_note(document, own),
+        )
+        for name, own in explained
+    ]
+    sums = [sum(row.values[place] or 0.0 for row in rows) for place in range(len(columns))]
+    names = tuple(name for name, _ in columns)
+    grid = Grid(by, names, tuple(rows), Row("sum", tuple(sums)), split=len(sources))
+    if top is None:
+        return grid
+    strength = [max(abs(row.values[place] or 0.0) for row in rows) for place in range(len(columns))]
+    return grid.pick(sorted(sorted(range(len(columns)), key=lambda place: -strength[place])[:top]))
+
+
+def _group(side: Mapping[str, Any], places: Iterable[int], by: str) -> Groups:
+    """Group tokens by word, or leave each alone."""
+    tokens, groups = side["tokens"], dict[int, list[int]]()
+    for place in places:
+        groups.setdefault(tokens[place]["word"] if by == "word" else place, []).append(place)
+    return [(_name(side["text"], [tokens[place] for place in own]), own) for own in groups.values()]
+
+
+def _name(text: str, tokens: Sequence[Mapping[str, Any]]) -> str:
+    """Name a group by the text that it covers."""
+    if tokens[0]["special"] or len(tokens) == 1:
+        return label(tokens[0]["text"])
+    return label(text[tokens[0]["start"] : max(token["end"] for token in tokens)])
+
+
+def _add_up(scores: Any, rows: Sequence[int], columns: Groups) -> tuple[float | None, ...]:
+    """Add up the numbers of some explained tokens by column; None where none of them could see it."""
+    values: list[float | None] = []
+    for _, own in columns:
+        seen = [scores[row][place] for row in rows for place in own if scores[row][place] is not None]
+        values.append(sum(seen) if seen else None)
+    return tuple(values)
+
+
+def _note(document: Document, places: Sequence[int]) -> str:
+    """Write the source share of some explained tokens, their mean, with a flag where one is flagged."""
+    shares = document["source_shares"]
+    if shares is None:
+        return ""
+    own = [place - document["first"] for place in places]
+    mean = sum(shares[place] for place in own) / len(own)
+    flag = f" {FLAG}" if any(place in document["flagged"] for place in own) else ""
+    return f"{100 * mean:.0f} %{flag}"
