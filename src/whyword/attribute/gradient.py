@@ -18,8 +18,9 @@ from ..ledger import Target, read_logits
 from ..models.model import Model
 from ..trace import Inputs, Places, pad, read_out
 from ..trace.memory_plan import ACTIVATIONS, estimate_gradient
+from .recorded_predictions import Attributions, Predictions, make_rows
 
-__all__ = ["Gradient", "differentiate"]
+__all__ = ["attribute_gradient_norm", "attribute_gradient_times_input"]
 
 
 @dataclass(frozen=True)
@@ -32,15 +33,23 @@ class Gradient:
     """Times the embedding."""
 
 
-def differentiate(
-    model: Model, prompts: Sequence[Sequence[int]], places: Places, targets: Sequence[Target]
-) -> list[Gradient]:
+def attribute_gradient_norm(predictions: Predictions) -> Attributions:
+    """Score tokens by the L1 norm of the gradient at their embeddings."""
+    return make_rows(each.norm for each in predictions.share(_differentiate))
+
+
+def attribute_gradient_times_input(predictions: Predictions) -> Attributions:
+    """Score tokens by the gradient at their embeddings, times the embedding."""
+    return make_rows(each.product for each in predictions.share(_differentiate))
+
+
+def _differentiate(predictions: Predictions) -> list[Gradient]:
     """Give the gradient of every prediction."""
-    found, each = [], places.each
-    for batch in _cut(model, prompts):
+    found, places = [], predictions.trace.places
+    for batch in _cut(predictions.model, predictions.prompts):
         some = Places(places.ranges[batch])
-        own = targets[batch.start * each : batch.stop * each]
-        found += _differentiate_batch(model, prompts[batch], some, own)
+        own = predictions.targets[batch.start * places.each : batch.stop * places.each]
+        found += _differentiate_batch(predictions.model, predictions.prompts[batch], some, own)
     return found
 
 

@@ -16,6 +16,7 @@ import torch
 from ..ask.prompt import Prompt
 from ..ask.question import Question, choose
 from ..attribute import plan_methods
+from ..attribute.methods import DEFAULT_METHOD
 from ..errors import InputError
 from ..ledger import Target
 from ..models.model import Model
@@ -50,7 +51,7 @@ def explain_batch(
     *,
     targets: Word | Iterable[Word | None] | None = None,
     foils: Word | Iterable[Word | Sequence[Word] | None] | None = None,
-    method: str = "alti-logit",
+    method: str = DEFAULT_METHOD,
     batch_size: int | None = None,
 ) -> Iterator[Explanation]:
     """Explain the next token of many prompts, in order, with one run of the network per batch.
