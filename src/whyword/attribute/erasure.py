@@ -7,7 +7,7 @@ the model's own business: GPT-2 and Llama keep them, OPT and BLOOM count them an
 sees nothing after it, so one run without s serves every later position that is explained.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +15,7 @@ import torch
 from ..errors import InputError
 from ..ledger import Likelihoods, Target, contrast, read_likelihoods
 from ..models.model import Model
+from ..runs.batches import cut_batches
 from ..runs.progress import report
 from ..trace import Inputs, Places, pad, read_out
 from ..trace.memory_plan import free_memory
@@ -100,7 +101,7 @@ WAYS: Mapping[str, Callable[[Sequence[int], Collection[int], range, Sequence[Tar
 def erase(model: Model, erasures: Sequence[Erasure], way: str = "mask") -> list[Likelihoods]:
     """Give logits and probabilities of target and foils with sets of tokens erased; what faithfulness needs.
 
-    All inputs of all erasures are run together, in batches as large as pay. The empty set gives the
+    All inputs of all erasures are run together, in batches as large as help. The empty set gives the
     prediction itself. A set cannot be the whole context: nothing would be left to predict from.
     """
     variants = []
@@ -194,7 +195,7 @@ def _vary(
 
 
 def _run_variants(model: Model, variants: Sequence[Variant]) -> list[Likelihoods]:
-    """Run altered inputs in batches of like length, and read what becomes of their targets."""
+    """Run altered inputs in batches of similar length, and read what becomes of their targets."""
     found: dict[int, Likelihoods] = {}
     for batch in _cut(model, variants):
         own = [variants[place] for place in batch]
@@ -205,22 +206,18 @@ def _run_variants(model: Model, variants: Sequence[Variant]) -> list[Likelihoods
     return [found[place] for place in range(len(variants))]
 
 
-def _cut(model: Model, variants: Sequence[Variant]) -> Iterator[list[int]]:
-    """Cut inputs into batches, the longest first: what does not fit shows at once."""
+def _cut(model: Model, variants: Sequence[Variant]) -> list[list[int]]:
+    """Cut inputs into batches of similar length; the longest go first: what does not fit shows at once."""
     most = _TOKENS.get(model.device.type, _MOST_TOKENS)
     size, width = torch.finfo(model.compute_dtype).bits // 8, int(model.config.hidden_size)
     room = int(_SHARE * free_memory(model.device)) if variants else 0
-    batch: list[int] = []
-    for place in sorted(range(len(variants)), key=lambda place: -len(variants[place].ids)):
-        tokens = (len(batch) + 1) * len(variants[batch[0] if batch else place].ids)
-        rows = (len(batch) + 1) * len(variants[place].read)
-        fits = size * (24 * tokens * width + 4 * rows * model.vocabulary) <= room
-        if batch and not (tokens <= most and fits):
-            yield batch
-            batch = []
-        batch.append(place)
-    if batch:
-        yield batch
+
+    def fits(batch: Sequence[int]) -> bool:
+        tokens = len(batch) * len(variants[batch[0]].ids)
+        rows = len(batch) * len(variants[batch[-1]].read)
+        return tokens <= most and size * (24 * tokens * width + 4 * rows * model.vocabulary) <= room
+
+    return cut_batches(range(len(variants)), lambda place: -len(variants[place].ids), fits)
 
 
 @torch.no_grad()

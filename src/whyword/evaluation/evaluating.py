@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from ..models.model import Model
 from ..pipeline.many_prompts import compare_batch
 from ..pipeline.one_prompt import require_model
 from ..results.comparison import Comparison
+from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
 from .conventions import Conventions, Prepared, find_conventions, prepare
 from .faithfulness import measure_faithfulness
@@ -98,7 +98,7 @@ def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> d
     """Describe a run: what must be the same where two are compared."""
     return {
         "model": model.name,
-        "weights": _fingerprint(model),
+        "weights": fingerprint_weights(model.network)[:12],
         "dtype": str(model.dtype).removeprefix("torch."),
         "datasets": {
             dataset.name: {
@@ -188,12 +188,3 @@ def _record(prepared: Prepared, comparison: Comparison, conventions: Conventions
             if measure_of(method).by_block
         },
     )
-
-
-def _fingerprint(model: Model) -> str:
-    """Tell weights from others by a few numbers of every parameter."""
-    hash_ = sha256()
-    for name, parameter in model.network.named_parameters():
-        few = parameter.detach().flatten()[:64].float().cpu()
-        hash_.update(name.encode() + few.numpy().tobytes())
-    return hash_.hexdigest()[:12]

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..attribute.methods import measure_of, title_of
 from ..errors import InputError
+from ..runs.whole_files import write_file
 from ..view.plots import drawing, require_plots, write_figure
-from ..view.saving import write_file
 from .records import Record, read_run
 from .report import CHANCE, Report, read_skipped, summarise
 

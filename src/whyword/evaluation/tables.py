@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..attribute.methods import title_of
-from ..view.saving import write_file
+from ..runs.whole_files import write_file
 from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
 from .report import CHANCE, Cell, Report, Row
 
