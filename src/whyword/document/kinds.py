@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..attribute.measures import Measure, measure_of
+from ..attribute.methods import Measure, measure_of
 
 __all__ = [
     "ABLATION_SCHEMA",
@@ -81,7 +81,8 @@ def is_translation(document: Document) -> bool:
 def read_measure(document: Document) -> Measure:
     """Read what the scores of an explanation, or of one method of a comparison, are."""
     known = document.get("measure")
-    return measure_of(document["method"]) if known is None else Measure(**known)
+    own = measure_of(document["method"])
+    return own if known is None else Measure(**{"heuristic": own.heuristic, **known})
 
 
 def notes_of(methods: Iterable[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..attribute.measures import measure_of
+from ..attribute.methods import METHODS, measure_of
 from ..document.kinds import COMPARISON_SCHEMA, notes_of
 from ..ledger import Ledger
 from ..tokens import Token, Tokens
@@ -35,7 +35,7 @@ class Comparison(Shown, Mapping[str, Explanation]):
     ledger: Ledger
     """That of the prediction: the same for all methods."""
     mixing: Float[Tensor, "block token"] | None = None
-    """That of the explanation by alti-logit, where it is among the methods."""
+    """The mixing of the explained position, where one of the methods keeps it."""
 
     def __getitem__(self, method: str) -> Explanation:
         return Explanation(
@@ -48,7 +48,7 @@ class Comparison(Shown, Mapping[str, Explanation]):
             foils=self.foils,
             by_block=self.by_block[method],
             ledger=self.ledger,
-            mixing=self.mixing if method == "alti-logit" else None,
+            mixing=self.mixing if METHODS[method].keeps_mixing else None,
         )
 
     def __iter__(self) -> Iterator[str]:

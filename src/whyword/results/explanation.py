@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..attribute.measures import Measure, measure_of
+from ..attribute.methods import Measure, measure_of
 from ..document.kinds import CONTINUATION_SCHEMA, PREDICTION_SCHEMA, SCHEMA, notes_of
 from ..ledger import Ledger
 from ..tokens import Token, Tokens

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from ..document.kinds import Document
 from ..errors import InputError
+from ..runs.whole_files import write_file
 from .colour import Colour, is_dark, seismic
-from .saving import write_file
 from .sheet import write_csv
 from .wording import label
 

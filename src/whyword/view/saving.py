@@ -1,12 +1,12 @@
 """Write documents to files, by the ending of their names."""
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..document.kinds import ABLATION_SCHEMA, ANSWERS_SCHEMA, NEURONS_SCHEMA, SURVEY_SCHEMA, Document
 from ..errors import InputError
+from ..runs.whole_files import write_file
 from .data_frames import render_csv
 from .html import render_html
 from .latex import render_latex
@@ -14,7 +14,7 @@ from .plots import render_plot, require_plots
 from .unit_plots import render_heads, render_neurons
 from .unit_tables import render_unit_csv
 
-__all__ = ["FORMATS", "require_format", "save_documents", "write_file"]
+__all__ = ["FORMATS", "require_format", "save_documents"]
 
 FORMATS: Mapping[str, Callable[[Document], str | bytes]] = {
     ".json": lambda document: json.dumps(document, ensure_ascii=False) + "\n",
@@ -82,22 +82,3 @@ def save_documents(documents: Sequence[Document], path: str | Path, by: str = "b
     for document, each in zip(documents, paths, strict=False):
         write_file(each, _renderers(document, by)[ending](document))
     return paths[: len(documents)]
-
-
-def write_file(path: Path, content: str | bytes) -> None:
-    """Write aside and rename: a file is whole or as it was."""
-    # A lone surrogate becomes \\ud800: valid in JSON, harmless elsewhere.
-    data = content.encode("utf-8", errors="backslashreplace") if isinstance(content, str) else content
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        if path.exists() and not path.is_file():  # a pipe, a device
-            path.write_bytes(data)
-        else:
-            aside.write_bytes(data)
-            os.replace(aside, path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise InputError(
-            f"{path} cannot be written: {error.strerror}.",
-            "Save where you may write and where there is room.",
-        ) from None
