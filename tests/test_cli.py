@@ -258,6 +258,12 @@ def test_a_reader_that_leaves_does_not_lose_the_file(folder: str, tmp_path: Path
     assert isinstance(whyword.read(tmp_path / "e.json"), whyword.Explanation)
 
 
+def test_an_encoding_without_some_characters() -> None:
+    done = process("datasets", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"\u2026" in done.stdout
+
+
 def test_a_reader_that_leaves(folder: str) -> None:
     command = f'{sys.executable} -m whyword explain "{PROMPT}" -m {folder} --json | head -c 10'
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

@@ -1,5 +1,6 @@
 """The application: its commands, and what is the same for all of them."""
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -68,7 +69,9 @@ def _about(
 
 
 def main() -> None:
-    """Run the command; a reader that closes the pipe is no error."""
+    """Run the command; a reader that closes the pipe is not an error, nor is a character that cannot be encoded."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         application()
     except BrokenPipeError:
