@@ -69,7 +69,7 @@ def _about(
 
 
 def main() -> None:
-    """Run the command; a reader that closes the pipe is not an error, nor is a character that cannot be encoded."""
+    """Run the command; closed pipes and characters that cannot be encoded are not errors."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
