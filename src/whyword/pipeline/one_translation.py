@@ -13,7 +13,7 @@ from ..attribute.source_and_prefix import JointUpdates, attribute_jointly, mix_j
 from ..errors import InputError
 from ..ledger import Entries, Target, give_ledgers, read_off
 from ..models.model import Model
-from ..results.explanation import Choice
+from ..results.prediction import Choice
 from ..results.translation import Translation
 from ..tokens import Token
 from ..trace import Places, Plan, Trace, record
