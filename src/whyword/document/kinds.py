@@ -210,7 +210,7 @@ KINDS: tuple[Kind, ...] = (
 """Every kind of document that whyword saves, in the order in which they are described."""
 
 
-def kind_of(document: Document) -> Kind:
+def kind_of(document: Any) -> Kind:
     """Find the kind of a document by its schema."""
     schema = document.get("schema") if isinstance(document, Mapping) else None
     for kind in KINDS:

@@ -5,7 +5,7 @@ is known beforehand: (mean − k) · (W_2[n] · u). What is measured includes wh
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Annotated, Any, ClassVar
 
@@ -66,10 +66,6 @@ class Ablation(Shown):
     """The activation it is set to: the mean over examples 1 and 2, 5 and 6, 9 and 10, …"""
     effects: Annotated[tuple[Effect, ...], MinLen(1)]
     """On the others, which were held out: all of them, and by group."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        return {"schema": self.schema, **asdict(self)}
 
 
 @dataclass(frozen=True)

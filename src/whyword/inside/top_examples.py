@@ -2,9 +2,9 @@
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..data import Dataset
 from ..document.kinds import ANSWERS_SCHEMA
@@ -58,10 +58,6 @@ class Answers(Shown):
     """From the highest activation."""
     lowest: tuple[Answer, ...]
     """From the lowest."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        return {"schema": self.schema, **asdict(self)}
 
 
 def find_answers(

@@ -1,7 +1,7 @@
 """What a model would go on with, and its JSON document."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..document.kinds import PREDICTION_SCHEMA
@@ -45,7 +45,3 @@ class Prediction(Shown, Sequence[Choice]):
 
     def __iter__(self) -> Iterator[Choice]:
         return iter(self.choices)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        return {"schema": self.schema, **asdict(self)}

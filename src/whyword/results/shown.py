@@ -1,8 +1,9 @@
 """What every result can do: give its document, be made of one, be shown and saved."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from ..document.kinds import kind_of
 from ..document.schemas import REMEDY, check_document
@@ -23,8 +24,10 @@ class Shown:
     """That of its documents."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        raise NotImplementedError
+        """Give the JSON document: of a result that is itself the declared dataclass, its fields."""
+        fields: dict[str, Any] = asdict(cast("Any", self))
+        lists = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+        return {"schema": self.schema, **lists}
 
     @classmethod
     def from_dict(cls: type[_Result], document: Mapping[str, Any]) -> _Result:
@@ -37,7 +40,7 @@ class Shown:
 
     @classmethod
     def _from_declared(cls, declared: Any) -> Any:
-        """Make the result from the declared fields of its document, where it is not declared itself."""
+        """Make the result of the declared fields of its document, where it is not itself what is declared."""
         return declared
 
     def save(self, path: str | Path, by: str = "block") -> None:
