@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 import whyword
-from whyword.attribute.measures import COMPARED
+from whyword.attribute.methods import COMPARED
 from whyword.cli import application
 
 import toy_tokenizers

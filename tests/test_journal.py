@@ -1,11 +1,15 @@
 """Runs that are stopped and go on: what is kept, what is dropped, what is refused."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from whyword import InputError
+from whyword.runs.batches import cut_batches, run_batches
+from whyword.runs.fingerprint import fingerprint_weights
 from whyword.runs.journal import append_lines, open_run, read_lines, read_settings
 
 
@@ -51,3 +55,36 @@ def test_what_is_not_this_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file cannot be used: File exists"):
         open_run(tmp_path / "file" / "lines.jsonl", "mine/1", {})
+
+
+def test_a_fingerprint_covers_every_element() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(300, 200), torch.nn.BatchNorm1d(200))
+    before = fingerprint_weights(network)
+    assert fingerprint_weights(network) == before
+    places = [(tensor, place) for tensor in network.state_dict().values() for place in (0, -1)]
+    for tensor, place in places:
+        kept = tensor.flatten()[place].clone()
+        tensor.view(-1)[place] += 1
+        assert fingerprint_weights(network) != before, (tensor.shape, place)
+        tensor.view(-1)[place] = kept
+    assert fingerprint_weights(network) == before
+
+
+def test_batches_are_cut_by_size_and_halved_where_memory_runs_out(caplog: pytest.LogCaptureFixture) -> None:
+    batches = cut_batches([5, 1, 4, 2, 3], lambda size: size, lambda batch: sum(batch) <= 6)
+    assert batches == [[1, 2, 3], [4], [5]]
+
+    def run(batch: Sequence[int]) -> int:
+        if len(batch) > 1:
+            raise MemoryError
+        return sum(batch)
+
+    def refuse(size: int) -> InputError:
+        return InputError(f"{size} does not fit.", "Take less.")
+
+    assert list(run_batches(batches, run, str, refuse)) == [1, 2, 3, 4, 5]
+    assert "Out of memory with [1, 2, 3]: taking 1 at a time." in caplog.text
+    with pytest.raises(InputError, match="9 does not fit"):
+        list(run_batches([[9]], lambda batch: run([*batch, 0]), str, refuse))
+    with pytest.raises(ZeroDivisionError):
+        list(run_batches([[9]], lambda batch: batch[0] // 0, str, refuse))

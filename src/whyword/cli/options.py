@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ..attribute.methods import METHODS
+
 __all__ = [
     "FoilWords",
     "Ids",
@@ -19,22 +21,8 @@ __all__ = [
 ]
 
 
-class MethodName(str, Enum):
-    """The names of methods.MEASURES."""
-
-    alti_logit = "alti-logit"
-    logit = "logit"
-    erasure = "erasure"
-    erasure_logits = "erasure-logits"
-    erasure_deletion = "erasure-deletion"
-    erasure_deletion_logits = "erasure-deletion-logits"
-    gradient_norm = "gradient-norm"
-    gradient_x_input = "gradient-x-input"
-    alti = "alti"
-    attention_rollout = "attention-rollout"
-    attention = "attention"
-    random = "random"
-
+MethodName = Enum("MethodName", {name: name for name in METHODS}, type=str)  # type: ignore[misc]
+"""The methods, as choices of an option."""
 
 TargetWord = Annotated[
     str | None,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..attribute.measures import Measure, measure_of
+from ..attribute.methods import Measure, measure_of
 from ..errors import InputError
 
 __all__ = [
@@ -253,7 +253,8 @@ def is_translation(document: Document) -> bool:
 def read_measure(document: Document) -> Measure:
     """Read what the scores of an explanation, or of one method of a comparison, are."""
     known = document.get("measure")
-    return measure_of(document["method"]) if known is None else Measure(**known)
+    own = measure_of(document["method"])
+    return own if known is None else Measure(**{"heuristic": own.heuristic, **known})
 
 
 def notes_of(methods: Iterable[str]) -> dict[str, str]:

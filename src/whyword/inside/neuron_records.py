@@ -5,7 +5,7 @@ from typing import Annotated
 
 from annotated_types import MinLen
 
-from ..attribute.measures import Measure
+from ..attribute.methods import Measure
 from ..results.explained_prediction import Count, Numbers, PredictionRecord
 
 __all__ = ["ExpertRecord", "NeuronBlockRecord", "NeuronRecord", "NeuronsDocument"]

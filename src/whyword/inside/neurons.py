@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..ask.prompt import Prompt, token_text
 from ..ask.question import choose
-from ..attribute.measures import measure_of
+from ..attribute.methods import measure_of
 from ..document.kinds import NEURON_NOTES, NEURONS_SCHEMA
 from ..document.numbers import inside, misfit, read_tensor, require_index, require_length
 from ..errors import InputError

@@ -18,6 +18,7 @@ from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model
 from ..pipeline.one_prompt import require_model
 from ..results.shown import Shown
+from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
 from ..trace import Plan
 from .example_batches import Recorded, read_examples, record_examples
@@ -205,8 +206,8 @@ def _settings(
     return {
         "part": part,
         "model": model.name,
+        "weights": fingerprint_weights(model.network)[:12],
         "dtype": str(model.dtype).removeprefix("torch."),
-        "weights": float(model.unembedding_rows.double().sum()),
         "data": [[dataset.name, dataset.hash] for dataset in datasets],
         "split": {"words": [list(group) for group in split.words], "column": split.column},
         "limit": limit,

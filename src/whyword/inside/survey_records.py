@@ -86,8 +86,8 @@ class SurveyDocument:
     """The model's name."""
     dtype: str
     """The type of its numbers."""
-    weights: float
-    """The sum of its unembedding, which tells models of one name apart."""
+    weights: str | float
+    """What tells models of one name apart: the beginning of a hash of the weights; older: a sum."""
     data: tuple[tuple[str, str], ...]
     """Names and hashes of the datasets."""
     split: SplitRecord

@@ -8,7 +8,7 @@ from annotated_types import MinLen
 from jaxtyping import Float
 from torch import Tensor
 
-from ..attribute.measures import Measure, measure_of
+from ..attribute.methods import METHODS, Measure, measure_of
 from ..document.kinds import COMPARISON_SCHEMA, notes_of
 from ..document.numbers import inside, misfit, read_tensor, require_length, to_numbers
 from .explained_prediction import (
@@ -57,14 +57,14 @@ class Comparison(ExplainedPrediction, Mapping[str, Explanation]):
     by_block: Mapping[str, Float[Tensor, "_block token"]]
     """Every method's attribution; float32."""
     mixing: Float[Tensor, "block token"] | None = None
-    """That of the explanation by alti-logit, where it is among the methods."""
+    """The mixing of the explained position, where one of the methods keeps it."""
 
     def __getitem__(self, method: str) -> Explanation:
         return Explanation(
             **shared_fields(self),
             method=method,
             by_block=self.by_block[method],
-            mixing=self.mixing if method == "alti-logit" else None,
+            mixing=self.mixing if method in METHODS and METHODS[method].keeps_mixing else None,
         )
 
     def __iter__(self) -> Iterator[str]:

@@ -10,7 +10,7 @@ from annotated_types import MinLen
 from jaxtyping import Float
 from torch import Tensor
 
-from ..attribute.measures import Measure, measure_of
+from ..attribute.methods import Measure, measure_of
 from ..document.kinds import CONTINUATION_SCHEMA, SCHEMA, notes_of
 from ..document.numbers import inside, misfit, read_tensor, require_length, to_numbers
 from ..ledger import Ledger

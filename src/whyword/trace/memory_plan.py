@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, TooLargeError
 from ..maths.contributions import ROWS
 from ..models.model import Model
 from . import Plan
@@ -21,7 +21,6 @@ from . import Plan
 __all__ = [
     "ACTIVATIONS",
     "Request",
-    "TooLargeError",
     "estimate",
     "estimate_gradient",
     "free_memory",
@@ -39,10 +38,6 @@ _TILES = 16 * 10**6
 """Bytes of the kernel's tiles and of what is left over between blocks."""
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 _USED = Path("/sys/fs/cgroup/memory.current")
-
-
-class TooLargeError(InputError):
-    """More memory is needed than there is."""
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,15 @@
 """Write documents to files, by their kind and the ending of the file's name (document/kinds.py)."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..document.kinds import KINDS, SCHEMA, Document, Kind, kind_of
 from ..errors import InputError
 from ..lazy import find_at
+from ..runs.whole_files import write_file
 
-__all__ = ["render_json", "render_page", "require_format", "save_documents", "write_file"]
+__all__ = ["render_json", "render_page", "require_format", "save_documents"]
 
 _PICTURES = (".png", ".svg")
 
@@ -76,22 +76,3 @@ def _find_renderer(path: Path, kind: Kind, by: str) -> str:
     if any(ending in each.formats for each in KINDS):
         raise InputError(f"{path.name!r}: there is no {ending} of this ({kind.name}).", known)
     raise InputError(f"{path.name!r} does not end in a known format.", known)
-
-
-def write_file(path: Path, content: str | bytes) -> None:
-    """Write aside and rename: a file is whole or as it was."""
-    # A lone surrogate becomes \\ud800: valid in JSON, harmless elsewhere.
-    data = content.encode("utf-8", errors="backslashreplace") if isinstance(content, str) else content
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        if path.exists() and not path.is_file():  # a pipe, a device
-            path.write_bytes(data)
-        else:
-            aside.write_bytes(data)
-            os.replace(aside, path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise InputError(
-            f"{path} cannot be written: {error.strerror}.",
-            "Save where you may write and where there is room.",
-        ) from None
