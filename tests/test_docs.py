@@ -92,6 +92,27 @@ def test_the_page_of_the_command_is_fresh() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_schemas_are_fresh() -> None:
+    pinned = re.search(r"^pydantic==([^;\s]+)", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
+    if pinned is not None and pinned[1] != version("pydantic"):
+        pytest.skip(f"pydantic {version('pydantic')} may write schemas in another way than {pinned[1]}")
+    done = run("docs/generate_schemas.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_stale_schemas_are_noticed(tmp_path: Path) -> None:
+    script = shutil.copy(DOCS / "generate_schemas.py", tmp_path)
+    done = run(script, "--check")
+    assert done.returncode == 1
+    assert "ablation.json is not what is declared: run python docs/generate_schemas.py" in done.stderr
+    assert run(script).returncode == 0
+    assert run(script, "--check").returncode == 0
+    (tmp_path / "schemas" / "forgotten.json").write_text("{}")
+    done = run(script, "--check")
+    assert done.returncode == 1
+    assert done.stderr.startswith("forgotten.json is not")
+
+
 def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
     script = shutil.copy(DOCS / "generate_command.py", tmp_path)
     (tmp_path / "command.md").write_text("# The command\n")
