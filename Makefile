@@ -6,7 +6,8 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 OLDEST := .venv-oldest
 PROCESSES ?= 2
-PYTEST := -m pytest --numprocesses $(PROCESSES)
+# Each process takes tests that stand together, so that a model, a page or a site is made once for them.
+PYTEST := -m pytest --numprocesses $(PROCESSES) --dist worksteal
 TESTS ?= tests
 # What depends on the versions of transformers and of the other libraries, and not on our code alone.
 OLDEST_TESTS := $(addprefix tests/test_,cli.py doctor.py golden.py identities.py neurons.py proof.py serve.py translators.py view.py)

@@ -19,6 +19,7 @@ import yaml
 
 import whyword
 from whyword.models.catalogue import CATALOGUE, GENERAL
+from whyword.pipeline.loading import load as load_model
 
 from families import prompt_of, randomise
 from weights import fetch_folder
@@ -26,6 +27,7 @@ from weights import fetch_folder
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
+LOADED: dict[tuple[str | None, str | None], whyword.Model] = {}
 _NUMBER = re.compile(r"[+-]?\d+\.\d+(?:e[+-]?\d+)?")
 
 
@@ -40,6 +42,23 @@ def run_blocks(page: str) -> dict[str, Any]:
     for block in blocks(page, "python"):
         exec(compile(block, page, "exec"), names)
     return names
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages name the same few models again and again: each is loaded once per process."""
+
+    def load(source: Any = None, **options: Any) -> whyword.Model:
+        if not isinstance(source, str | None):
+            return load_model(source, **options)
+        place = source if source is None or not Path(source).exists() else str(Path(source).resolve())
+        key = (place, options.get("dtype"))
+        if key not in LOADED:
+            LOADED[key] = load_model(place, **options)
+        return LOADED[key]
+
+    monkeypatch.setattr(whyword, "load", load)
+    monkeypatch.setattr("whyword.pipeline.loading.load", load)
 
 
 def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
