@@ -64,6 +64,7 @@ coverage: $(INSTALLED_DEV)
 
 docs: $(INSTALLED_DEV)
 	$(BIN)/python docs/generate_command.py --check
+	$(BIN)/python docs/generate_schemas.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # not --quiet: that drops the warnings it counts
 
 # Build the wheel, install it alone in an environment of its own with the lowest versions, and run its command there.

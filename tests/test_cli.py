@@ -316,7 +316,7 @@ def test_neurons_of_a_prompt(folder: str, tmp_path: Path) -> None:
     rows = (tmp_path / "n.csv").read_text().splitlines()
     assert rows[0] == "block,expert,neuron,gate,activation,update"
     assert len(rows) == 1 + 144
-    assert refused(*asked, "-o", str(tmp_path / "n.tex"))[0] == "'n.tex': there is no .tex of this."
+    assert refused(*asked, "-o", str(tmp_path / "n.tex"))[0] == "'n.tex': there is no .tex of this (neurons)."
 
 
 def test_neurons_over_a_dataset(folder: str, tmp_path: Path) -> None:

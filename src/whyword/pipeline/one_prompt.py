@@ -16,7 +16,8 @@ from ..errors import InputError
 from ..ledger import Target, read_choices, read_likelihoods, settle
 from ..models.model import Model
 from ..results.comparison import Comparison
-from ..results.explanation import Choice, Continuation, Explanation
+from ..results.explanation import Continuation, Explanation
+from ..results.prediction import Choice, Prediction
 from ..tokens import Tokens
 from ..trace import Places, Plan, Readout, Trace, generate, record
 from ..trace.memory_plan import Request, make_plan
@@ -99,7 +100,7 @@ def explain_continuation(
     return Continuation(tuple(comparison[method] for comparison in compared))
 
 
-def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...]:
+def predict(model: Model, prompt: Prompt, *, top: int = 10) -> Prediction:
     """Give the tokens that the model would go on with, the likeliest first."""
     if top < 1:
         raise InputError(f"top is {top}.", "Ask for at least one token.")
@@ -107,7 +108,8 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...
     trace = record(model, [tokens.ids], last_places([tokens]))
     best = trace.logits[0].topk(min(top, model.vocabulary)).indices.tolist()
     target = Target(best[0], tuple(best[1:]))
-    return _list_choices(model, tokens, target, *_read_numbers(model, trace, [target])[0])
+    choices = _list_choices(model, tokens, target, *_read_numbers(model, trace, [target])[0])
+    return Prediction(model.name, choices)
 
 
 def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:

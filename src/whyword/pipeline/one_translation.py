@@ -10,7 +10,7 @@ from ..attribute.methods import DEFAULT_METHOD, METHODS, TRANSLATION_METHODS
 from ..errors import InputError
 from ..ledger import Target, give_ledgers, read_off
 from ..models.model import Model
-from ..results.explanation import Choice
+from ..results.prediction import Choice
 from ..results.translation import Translation
 from ..tokens import Token
 from ..trace import Places, Plan, Trace, record

@@ -15,7 +15,6 @@ from ..models.model import Model
 from ..pipeline.one_prompt import ask, compare, explain, explain_continuation, predict, require_decoder
 from ..pipeline.one_translation import explain_translation, require_translator
 from ..results.account import describe_fully
-from ..results.explanation import describe_prediction
 from ..tokens import Tokens
 from .access import Limits
 
@@ -100,7 +99,7 @@ class Predicting(Prompting):
 
     def answer(self, model: Model, limits: Limits) -> Document:
         """Give the likeliest tokens."""
-        return describe_prediction(model.name, predict(model, self.read(model, limits), top=self.top))
+        return predict(model, self.read(model, limits), top=self.top).to_dict()
 
 
 class Explaining(Choosing):

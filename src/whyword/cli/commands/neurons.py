@@ -78,7 +78,7 @@ def neurons(
         prompt, data, target or foil or no_foil, neuron=neuron, ablate=ablate, out=out, heads=heads
     )
     for path in output or []:
-        require_format(path)
+        require_format(path, _name_schema(prompt, neuron, ablate))
     (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or ())
     if prompt is not None:
         document = _of_prompt(
@@ -180,8 +180,15 @@ class _Asked:
 def _print(document: dict[str, Any]) -> None:
     from rich.console import Console
 
-    from ...document.kinds import ABLATION_SCHEMA, ANSWERS_SCHEMA, SURVEY_SCHEMA
-    from ...view.unit_tables import print_ablation, print_answers, print_neurons, print_survey
+    from ...view.showing import print_by_kind
 
-    views = {ABLATION_SCHEMA: print_ablation, ANSWERS_SCHEMA: print_answers, SURVEY_SCHEMA: print_survey}
-    views.get(document["schema"], print_neurons)(document, Console(highlight=False))
+    print_by_kind(document, Console(highlight=False))
+
+
+def _name_schema(prompt: str | None, neuron: str | None, ablate: bool) -> str:
+    """Name what will be saved."""
+    from ...document.kinds import ABLATION_SCHEMA, ANSWERS_SCHEMA, NEURONS_SCHEMA, SURVEY_SCHEMA
+
+    if prompt is not None:
+        return NEURONS_SCHEMA
+    return SURVEY_SCHEMA if neuron is None else ABLATION_SCHEMA if ablate else ANSWERS_SCHEMA
