@@ -74,7 +74,7 @@ wheel: $(OLDEST)/.installed
 
 $(OLDEST)/.installed: $(INSTALLED_DEV) $(BUILT_FROM) constraints-oldest.txt $(shell find src/whyword -name '*.py')
 	rm -rf dist $(OLDEST)
-	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt dist/*.whl
 	touch $@
