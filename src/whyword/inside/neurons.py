@@ -138,11 +138,11 @@ def neurons(
     prompt: Prompt,
     *,
     target: Word | None = None,
-    foil: Word | Sequence[Word] | None = None,
+    foil: Word | Sequence[Word] | None = "auto",
     top: int = 10,
     names: Sequence[str] = (),
 ) -> Neurons:
-    """Give what every MLP neuron adds to the next token's logit, or to its difference to the foil's.
+    """Give what every MLP neuron adds to the difference between the logits of target and foil.
 
     `target`, `foil`: see `explain`. `top`: of how many neurons that raise it most, and of how many that lower
     it most, the tokens that they promote are named. `names`: these neurons instead ("12.383").

@@ -49,14 +49,14 @@ def explain_batch(
     prompts: Iterable[Prompt],
     *,
     targets: Word | Iterable[Word | None] | None = None,
-    foils: Word | Iterable[Word | Sequence[Word] | None] | None = None,
+    foils: Word | Iterable[Word | Sequence[Word] | None] | None = "auto",
     method: str = "alti-logit",
     batch_size: int | None = None,
 ) -> Iterator[Explanation]:
     """Explain the next token of many prompts, in order, with one run of the network per batch.
 
-    `targets`, `foils`: one for each prompt (see `explain`), or one word for all; foils may be "auto".
-    `batch_size`: the most prompts of a run; None: as many as pay, and fit into half of the free memory.
+    `targets`, `foils`: one for each prompt (see `explain`), or one for all. `batch_size`: the most prompts of a
+    run; None: as many as help, and fit into half of the free memory.
     Up to 1,024 prompts (or 16 batches) are read ahead.
     """
     compared = compare_batch(
@@ -70,7 +70,7 @@ def compare_batch(
     prompts: Iterable[Prompt],
     *,
     targets: Word | Iterable[Word | None] | None = None,
-    foils: Word | Iterable[Word | Sequence[Word] | None] | None = None,
+    foils: Word | Iterable[Word | Sequence[Word] | None] | None = "auto",
     methods: Sequence[str] | None = None,
     batch_size: int | None = None,
 ) -> Iterator[Comparison]:
