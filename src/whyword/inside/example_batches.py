@@ -40,7 +40,7 @@ def read_examples(model: Model, examples: Sequence[Example]) -> tuple[list[Asked
 
 def record_examples(model: Model, asked: Sequence[Asked], plan: Plan) -> Iterator[Recorded]:
     """Record examples in batches of like length; a batch that runs out of memory is halved."""
-    for batch in cut_batches(model, asked, ["logit"], None):
+    for batch in cut_batches(model, asked, plan, None):
         yield from _record(model, batch, plan)
 
 

@@ -55,9 +55,9 @@ def explain_batch(
 ) -> Iterator[Explanation]:
     """Explain the next token of many prompts, in order, with one run of the network per batch.
 
-    `targets`, `foils`: one for each prompt (see `explain`), or one for all. `batch_size`: the most prompts of a
-    run; None: as many as help, and fit into half of the free memory.
-    Up to 1,024 prompts (or 16 batches) are read ahead.
+    `targets`, `foils`: one for each prompt (see `explain`), or one for all. `batch_size`: the most prompts of
+    a run; None: as many as help, and fit into half of the free memory. Up to 1,024 prompts (or 16 batches)
+    are read ahead.
     """
     compared = compare_batch(
         model, prompts, targets=targets, foils=foils, methods=[method], batch_size=batch_size
@@ -112,11 +112,11 @@ def _compare_all(
     total: int | None,
 ) -> Iterator[Comparison]:
     """Compare window after window; an error is raised where its prompt's turn comes."""
-    done = 0
+    done, plan = 0, plan_methods(model, methods)
     while window := list(islice(asked, _AHEAD if batch_size is None else 16 * batch_size)):
         found: dict[int, Comparison | InputError] = {}
         read = [each for each in window if isinstance(each, Asked)]
-        for number, result in _compare_batches(model, cut_batches(model, read, methods, batch_size), methods):
+        for number, result in _compare_batches(model, cut_batches(model, read, plan, batch_size), methods):
             found[number] = result
             while done in found:
                 comparison = found.pop(done)
@@ -155,11 +155,11 @@ def _one_for_each(words: Any) -> Iterator[Any]:
 
 
 def cut_batches(
-    model: Model, asked: Sequence[Asked], methods: list[str], batch_size: int | None
+    model: Model, asked: Sequence[Asked], plan: Plan, batch_size: int | None
 ) -> list[list[Asked]]:
     """Cut prompts into batches of like length; the batch of the first prompt goes first."""
     batches: list[list[Asked]] = []
-    room, plan = int(_SHARE * free_memory(model.device)), plan_methods(model, methods)
+    room = int(_SHARE * free_memory(model.device))
     for each in sorted(asked, key=lambda each: len(each.context)):
         longest = len(each.context)
         if batches and longest <= 2 * len(batches[-1][0].context) + _LIKE:

@@ -102,7 +102,8 @@ def _write(value: Any) -> str:
 
 def _cut_around_difference(there: str, here: str) -> tuple[str, str]:
     """Cut two texts to the part around the first character that differs, where they are long."""
-    same = len(os.path.commonprefix([there, here]))
+    pairs = enumerate(zip(there, here, strict=False))
+    same = next((place for place, (one, other) in pairs if one != other), min(len(there), len(here)))
     start = max(0, same - _BEFORE) if max(len(there), len(here)) > _SHOWN else 0
     return _cut(there, start), _cut(here, start)
 
