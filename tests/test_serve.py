@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -493,7 +494,8 @@ def test_the_command_serves_until_it_is_interrupted(folder: Path) -> None:
         rest = process.stderr.read()
     assert process.returncode == 130
     assert "whoever reaches this machine can use the models" in rest
-    assert rest.endswith("stopped\n")
+    again = shlex.join(["whyword", *command[3:]])
+    assert rest.endswith(f"Stopped: the server keeps nothing. Start it again with: {again}\n")
 
 
 def test_the_command_says_what_it_needs() -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "ledger_entries",
     "prediction",
     "proof",
+    "say_hidden",
     "share_legend",
     "signed",
     "small_print",
@@ -185,6 +186,14 @@ def small_print(document: Document, unit: str) -> list[str]:
     """Say what must stand beside numbers that do not add up to the logit (difference)."""
     said = explain_scores(document, unit)
     return [*said, caution(document)] if said or is_comparison(document) else []
+
+
+def say_hidden(count: int, what: str, *, summed: bool) -> str:
+    """Say how many rows are not shown, and that the sum is of all of them; nothing where all are shown."""
+    if count == 0:
+        return ""
+    shown = f"1 more {what} is not shown" if count == 1 else f"{count} more {what}s are not shown"
+    return f"… {shown}{'; sums are of all' if summed else ''}."
 
 
 def signed(value: float) -> str:
