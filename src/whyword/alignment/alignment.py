@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..document.kinds import ALIGNMENT_SCHEMA
+from ..view.sentences import worded
 from .links import Link, Links, write_links
 
 __all__ = ["CHOICES", "Alignment", "align_words", "read_alignment"]
@@ -51,6 +52,7 @@ class Alignment:
         """Give the links as a line of a talp file: `1-1 2-3`, words counted from 1."""
         return write_links([Links(frozenset(self.links))], "talp").rstrip("\n")
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
         return {
@@ -80,9 +82,9 @@ class Alignment:
         print_alignment(self.to_dict(), Console(highlight=False))
 
     def _repr_html_(self) -> str:
-        from ..view.alignment_grid import render_alignment_table
+        from ..view.html import render_notebook
 
-        return render_alignment_table(self.to_dict())
+        return render_notebook(self.to_dict())
 
 
 def align_words(

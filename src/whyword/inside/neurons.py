@@ -20,6 +20,7 @@ from ..results.explanation import Explanation, Shown
 from ..tokens import Tokens
 from ..trace import Plan, Trace, record
 from ..trace.memory_plan import Request, make_plan
+from ..view.sentences import worded
 from .neuron_names import Layout, NeuronName, lay_out_model, read_name
 
 if TYPE_CHECKING:
@@ -107,9 +108,10 @@ class Neurons(Shown):
 
         return make_unit_frame(self.to_dict())
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
-        left_out = ("by_head", "by_block", "mixing", "scores", "schema", "method", "notes")
+        left_out = ("by_head", "by_block", "mixing", "scores", "schema", "method", "notes", "wording")
         known = {key: value for key, value in self.explanation.to_dict().items() if key not in left_out}
         return {
             "schema": NEURONS_SCHEMA,

@@ -19,6 +19,7 @@ from ..models.model import Model
 from ..pipeline.one_prompt import require_model
 from ..runs.progress import report
 from ..trace import Plan
+from ..view.sentences import worded
 from .example_batches import Recorded, read_examples, record_examples
 from .neuron_names import Layout, lay_out_model
 from .split import Split
@@ -55,6 +56,7 @@ class Survey:
         own = self.tally.groups[group]
         return (own.square[block] / own.count - self.mean(group, block) ** 2).clamp(min=0).sqrt()
 
+    @worded
     def to_dict(self, top: int = 10) -> dict[str, Any]:
         """Give the JSON document; `top`: how many are ranked."""
         settings = self.tally.settings

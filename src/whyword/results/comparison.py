@@ -12,6 +12,7 @@ from ..attribute.measures import measure_of
 from ..document.kinds import COMPARISON_SCHEMA, notes_of
 from ..ledger import Ledger
 from ..tokens import Token, Tokens
+from ..view.sentences import worded
 from .explanation import Choice, Explanation, Shown, ledger_from, ledger_to_dict, to_numbers
 
 __all__ = ["Comparison", "comparison_from"]
@@ -73,6 +74,7 @@ class Comparison(Shown, Mapping[str, Explanation]):
         """Print the terminal view, by token or word; `top`: only so many of them."""
         super().show(by, top)
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document: the prediction once, and the scores of every method."""
         return {

@@ -14,6 +14,7 @@ from ..attribute.measures import Measure, measure_of
 from ..document.kinds import CONTINUATION_SCHEMA, PREDICTION_SCHEMA, SCHEMA, notes_of
 from ..ledger import Ledger
 from ..tokens import Token, Tokens
+from ..view.sentences import worded
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -137,6 +138,7 @@ class Explanation(Shown):
             sums[token.word] = sums.get(token.word, 0.0) + score
         return list(zip(self.tokens.words(), sums.values(), strict=True))
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
         return {
@@ -180,6 +182,7 @@ class Continuation(Shown, Sequence[Explanation]):
         """The continuation."""
         return "".join(explanation.target.text for explanation in self.explanations)
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document: those of all tokens, in order."""
         return {

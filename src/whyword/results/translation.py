@@ -10,6 +10,7 @@ from torch import Tensor
 from ..document.kinds import TRANSLATION_SCHEMA, notes_of
 from ..ledger import Ledger
 from ..tokens import Token, Tokens
+from ..view.sentences import worded
 from .explanation import Choice, Shown, ledger_to_dict, to_numbers
 
 __all__ = ["Translation", "read_translation"]
@@ -83,6 +84,7 @@ class Translation(Shown):
 
         print_document(at_block(self.to_dict(), block), Console(), by, top)
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document: one matrix of explained tokens × (source | prefix), and the same by block.
 

@@ -1,9 +1,8 @@
-/* global element */
-
 /*
  * Keeping and sharing: links, saved files, and files that are opened.
  */
 
+import { element } from "./elements.js";
 import * as files from "./files.js";
 import { find, page, shownDocuments, tell, titleOf } from "./page.js";
 

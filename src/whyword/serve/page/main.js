@@ -1,11 +1,10 @@
-/* global element */
-
 /*
  * The page: a question in the form and in the URL, and what people do to it.
  */
 
 import { askModels } from "./ask.js";
 import { failureLines } from "./columns.js";
+import { element } from "./elements.js";
 import { closeFile, listenToKeeping } from "./keeping.js";
 import { find, modelOf, page, promptOf, tell, translates } from "./page.js";
 import * as form from "./prompt.js";

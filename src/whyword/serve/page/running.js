@@ -1,5 +1,3 @@
-/* global LINE, visibleText */
-
 /*
  * Asking the models: every column by itself, the explanation first and the candidates after it.
  */
@@ -10,6 +8,7 @@ import * as columns from "./columns.js";
 import { showSaving } from "./keeping.js";
 import { find, page, promptOf, shownDocuments, tell, titleOf, translates } from "./page.js";
 import * as form from "./prompt.js";
+import { LINE, visibleText } from "./visible_text.js";
 
 const KEPT = 24; // answers that going back shows at once
 
