@@ -126,9 +126,9 @@ function notesOn({ target, foils, view }, answer) {
   const differing = answer.foils.length > 0 && target !== null && foils !== null;
   const note = (word, token) => {
     if (typeof word !== "string" || !token || word.trim().toLowerCase() === token.text.trim().toLowerCase()) return [];
-    const which = differing ? "the first in which it differs" : "the first of them";
-    const role = token === answer.target ? "explained is" : "the comparison is with";
-    return [`‘${visibleText(word.trim(), LINE).textContent}’ is several tokens; ${role} ‘${visibleText(token.text).textContent}’, ${which}.`];
+    const which = differing ? "the first that differs" : "the first of them";
+    const role = token === answer.target ? "explained" : "the foil";
+    return [`‘${visibleText(word.trim(), LINE).textContent}’ is several tokens; ‘${visibleText(token.text).textContent}’, ${which}, is ${role}.`];
   };
   return [...note(target, answer.target), ...(foils ?? []).flatMap((word, index) => note(word, answer.foils[index]))];
 }
