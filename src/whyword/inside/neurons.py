@@ -22,6 +22,7 @@ from ..results.explanation import Explanation
 from ..tokens import Tokens
 from ..trace import Plan, Trace, record
 from ..trace.memory_plan import Request, make_plan
+from ..view.sentences import worded
 from .neuron_names import Layout, NeuronName, lay_out_model, read_name
 from .neuron_records import NeuronBlockRecord, NeuronsDocument
 
@@ -95,6 +96,7 @@ class Neurons(ExplainedPrediction):
         """Print the strongest neurons; `top`: only so many that raise, and so many that lower."""
         super().show(by, top)
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
         return {
