@@ -94,6 +94,7 @@ def name_alignment(document: Document) -> str:
 
 
 def describe_explanation(document: Document) -> Wording:
+    """Say in words what an explanation shows."""
     measure, quantity = read_measure(document), name_quantity(document["foils"])
     return {
         **_describe_prediction(document),
@@ -110,6 +111,7 @@ def describe_explanation(document: Document) -> Wording:
 
 
 def describe_continuation(document: Document) -> Wording:
+    """Say in words what a continuation shows."""
     return {
         "question": ask(document),
         "subtitle": read_measure(document["explanations"][0]).summary,
@@ -118,6 +120,7 @@ def describe_continuation(document: Document) -> Wording:
 
 
 def describe_comparison(document: Document) -> Wording:
+    """Say in words what a comparison shows."""
     measures = [read_measure(each) for each in document["methods"]]
     lead = "Each row has its own unit and its own colour scale: compare ranks, not sizes."
     if not all(measure.contrastive for measure in measures):
@@ -134,6 +137,7 @@ def describe_comparison(document: Document) -> Wording:
 
 
 def describe_neurons(document: Document) -> Wording:
+    """Say in words what the neurons of a prediction shows."""
     count = sum(len(block["update"]) for block in document["blocks"])
     reverses = any(neuron["activation"] * neuron["gate"] < 0 for neuron in document["named"])
     return {
@@ -147,11 +151,13 @@ def describe_neurons(document: Document) -> Wording:
 
 
 def describe_survey(document: Document) -> Wording:
+    """Say in words what a survey shows."""
     data = ", ".join(name for name, _ in document["data"])
     return {"question": ask(document), "subtitle": f"mean over {document['examples']} examples of {data}"}
 
 
 def describe_translation(document: Document) -> Wording:
+    """Say in words what a translation shows."""
     below = f"{100 * document['threshold']:g} %"
     lead = "One row per word of the translation, over the words of the source and those already written."
     if document["source_shares"] is not None:
@@ -171,6 +177,7 @@ def describe_translation(document: Document) -> Wording:
 
 
 def describe_alignment(document: Document) -> Wording:
+    """Say in words what an alignment shows."""
     marks = "● marks a link"
     if document.get("gold"):
         marks += ", a green frame a human (gold) link, a dashed one a possible link"
