@@ -7,6 +7,12 @@ from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# What is imported while the hook runs is compiled anew in every process: the large libraries come before it.
+import beartype  # noqa: F401
+import einops  # noqa: F401
+import rich.console  # noqa: F401
+import transformers.modeling_utils  # noqa: F401
+import typer  # noqa: F401
 from jaxtyping import install_import_hook
 
 install_import_hook("whyword", "beartype.beartype").__enter__()
@@ -23,7 +29,7 @@ from families import DISTINCT, FAMILIES, build
 
 settings.register_profile("default", deadline=None, max_examples=25)
 settings.load_profile("default")
-torch.set_num_threads(2 if "PYTEST_XDIST_WORKER" not in os.environ else 1)
+torch.set_num_threads(1)  # models are tiny, and several processes share the cores
 
 
 @pytest.fixture(scope="session")

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 import whyword
-from whyword.attribute import METHODS, Chances, Erasure, erase
-from whyword.attribute.measures import COMPARED, MEASURES
-from whyword.ledger import Target
+from whyword.attribute import METHODS, Erasure, erase
+from whyword.attribute.methods import COMPARED
+from whyword.ledger import Likelihoods, Target
 from whyword.trace.precision import keep_precision
 
 import reference
 from families import DISTINCT, build, prompt_of
 
-ALL = list(MEASURES)
+ALL = list(METHODS)
 SYMMETRIC = ("gradient-norm", "alti", "attention-rollout", "attention", "random")
 """Methods whose scores stay what they are when target and foil change places."""
 
@@ -111,7 +111,7 @@ def test_every_family_is_explained_by_every_method(family: whyword.Model) -> Non
     assert list(found) == ALL
     for name, explanation in found.items():
         assert explanation.scores.isfinite().all()
-        assert explanation.by_block.shape == (3 if MEASURES[name].by_block else 1, 5)
+        assert explanation.by_block.shape == (3 if METHODS[name].measure.by_block else 1, 5)
         assert explanation.ledger.error <= 1e-9
     close(found["alti"].scores, whyword.mixing(family, prompt_of(5))[-1, -1])
     assert (found["gradient-norm"].scores > 0).all()
@@ -123,7 +123,7 @@ def test_target_and_foil_change_places(distinct: whyword.Model) -> None:
     other = whyword.compare(distinct, prompt_of(4), target=9, foil=5, methods=ALL)
     for name in ALL:
         close(other[name].scores, one[name].scores.double() * (1 if name in SYMMETRIC else -1))
-        assert MEASURES[name].contrastive or torch.equal(one[name].scores, other[name].scores)
+        assert METHODS[name].measure.contrastive or torch.equal(one[name].scores, other[name].scores)
 
 
 def test_several_foils_are_the_mean_of_each(gpt2: whyword.Model) -> None:
@@ -251,7 +251,7 @@ def test_what_cannot_be_erased(gpt2: whyword.Model) -> None:
         erase(gpt2, [Erasure([3, 4], Target(5), [{2}])])
     assert erase(gpt2, []) == []
     (none,) = erase(gpt2, [Erasure([3, 4], Target(5), [])])
-    assert isinstance(none, Chances)
+    assert isinstance(none, Likelihoods)
     assert none.logits.shape == (0, 1)
 
 
@@ -288,6 +288,6 @@ def test_no_cap_no_capped_logit(gpt2: whyword.Model) -> None:
 def test_every_method_is_described_and_offered() -> None:
     from whyword.cli.options import MethodName
 
-    assert list(MEASURES) == list(METHODS) == [each.value for each in MethodName]
-    assert set(COMPARED) <= set(MEASURES)
-    assert [name for name in MEASURES if MEASURES[name].adds_up] == ["alti-logit", "logit"]
+    assert list(METHODS) == [each.value for each in MethodName]
+    assert all(callable(method.attribute) for method in METHODS.values())
+    assert [name for name in METHODS if METHODS[name].measure.adds_up] == ["alti-logit", "logit"]

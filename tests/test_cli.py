@@ -20,7 +20,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import whyword
-from whyword.attribute.measures import COMPARED
+from whyword.attribute.methods import COMPARED
 from whyword.cli import application
 from whyword.cli.remedies import list_options, word_for_command
 
@@ -267,6 +267,12 @@ def test_a_reader_that_leaves_does_not_lose_the_file(folder: str, tmp_path: Path
     assert isinstance(whyword.read(tmp_path / "e.json"), whyword.Explanation)
 
 
+def test_an_encoding_without_some_characters() -> None:
+    done = process("datasets", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"\u2026" in done.stdout
+
+
 def test_a_reader_that_leaves(folder: str) -> None:
     command = f'{sys.executable} -m whyword explain "{PROMPT}" -m {folder} --json | head -c 10'
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
@@ -319,7 +325,7 @@ def test_neurons_of_a_prompt(folder: str, tmp_path: Path) -> None:
     rows = (tmp_path / "n.csv").read_text().splitlines()
     assert rows[0] == "block,expert,neuron,gate,activation,update"
     assert len(rows) == 1 + 144
-    assert refused(*asked, "-o", str(tmp_path / "n.tex"))[0] == "'n.tex': there is no .tex of this."
+    assert refused(*asked, "-o", str(tmp_path / "n.tex"))[0] == "'n.tex': there is no .tex of this (neurons)."
 
 
 def test_neurons_over_a_dataset(folder: str, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import whyword
-from whyword.attribute.measures import COMPARED, MEASURES
+from whyword.attribute.methods import COMPARED, METHODS
 from whyword.view.grid import lay_out, name_unit
 from whyword.view.html import render_html
 from whyword.view.latex import render_latex
@@ -71,12 +71,12 @@ def test_a_comparison_is_saved_and_read(comparison: whyword.Comparison, tmp_path
     assert document["methods"][2]["measure"]["unit"] == "probability"
 
 
-@pytest.mark.parametrize("method", sorted(MEASURES))
+@pytest.mark.parametrize("method", sorted(METHODS))
 def test_a_baseline_is_saved_and_read(model: whyword.Model, method: str, tmp_path: Path) -> None:
     e = whyword.explain(model, TEXT, target="has", foil="have", method=method)
     e.save(tmp_path / "e.json")
     assert whyword.read(tmp_path / "e.json").to_dict() == e.to_dict()
-    assert e.to_dict()["measure"]["unit"] == MEASURES[method].unit
+    assert e.to_dict()["measure"]["unit"] == METHODS[method].measure.unit
 
 
 def test_methods_that_cannot_be_compared(model: whyword.Model) -> None:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import whyword
 from whyword.cli.application import application
 from whyword.doctor import IDENTITIES, LENGTHS, diagnose, open_to_diagnose
+from whyword.maths.proof import Identity
 from whyword.models import open_model
 from whyword.models.testing.shrink import make_small, shrink
 from whyword.models.testing.tiny_families import TRANSLATORS, build, find_present
@@ -29,7 +30,7 @@ def test_every_family_is_proven(name: str) -> None:
     found = diagnose(open_model(build(name, torch.float64)))
     assert found.proven, found.failure
     assert tuple(found.errors) == LENGTHS
-    capped = {"capped output of the unembedding"}
+    capped = {Identity.CAP}
     assert all(set(IDENTITIES) - set(errors) in (set(), capped) for errors in found.errors.values())
     assert 0 < found.largest <= 1e-9
 
@@ -48,7 +49,7 @@ def test_a_wrong_description_is_named_with_what_to_write() -> None:
     assert found.failure.startswith("1 token: block 1: stream in + all that was written = ")
     assert found.hint is not None
     assert "norm_after" in found.hint
-    assert found.errors[1]["stream in + all that was written"] > 1e-3
+    assert found.errors[1][Identity.STREAM] > 1e-3
     assert found.why == "it was given"
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from whyword import InputError, progress
+from whyword import InputError
 from whyword.cli.application import application
 from whyword.data import GROUPS, PUBLISHED, Example, add_evidence, find_evidence, read_datasets
 from whyword.data.evidence_columns import annotate, guess_phenomenon
 from whyword.data.evidence_rules import PHENOMENA, require_phenomenon
 from whyword.data.file_layouts import read_table
 from whyword.data.parses import list_pipelines, open_pipeline
+from whyword.runs import progress
 
 PAIR = ("one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad")
 

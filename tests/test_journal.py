@@ -1,12 +1,16 @@
 """Runs that are stopped and go on: what is kept, what is dropped, what is refused."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from whyword import InputError
+from whyword.runs.batches import cut_batches, run_batches
+from whyword.runs.fingerprint import fingerprint_weights
 from whyword.runs.journal import append_lines, open_run, read_lines, read_settings
 
 
@@ -91,3 +95,36 @@ def test_the_setting_that_differs_is_named(tmp_path: Path, there: Any, here: Any
 def test_a_tuple_is_the_list_that_was_written(tmp_path: Path) -> None:
     open_run(tmp_path / "lines.jsonl", "mine/1", {"data": [("a", "1")]})
     open_run(tmp_path / "lines.jsonl", "mine/1", {"data": [("a", "1")]})
+
+
+def test_a_fingerprint_covers_every_element() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(300, 200), torch.nn.BatchNorm1d(200))
+    before = fingerprint_weights(network)
+    assert fingerprint_weights(network) == before
+    places = [(tensor, place) for tensor in network.state_dict().values() for place in (0, -1)]
+    for tensor, place in places:
+        kept = tensor.flatten()[place].clone()
+        tensor.view(-1)[place] += 1
+        assert fingerprint_weights(network) != before, (tensor.shape, place)
+        tensor.view(-1)[place] = kept
+    assert fingerprint_weights(network) == before
+
+
+def test_batches_are_cut_by_size_and_halved_where_memory_runs_out(caplog: pytest.LogCaptureFixture) -> None:
+    batches = cut_batches([5, 1, 4, 2, 3], lambda size: size, lambda batch: sum(batch) <= 6)
+    assert batches == [[1, 2, 3], [4], [5]]
+
+    def run(batch: Sequence[int]) -> int:
+        if len(batch) > 1:
+            raise MemoryError
+        return sum(batch)
+
+    def refuse(size: int) -> InputError:
+        return InputError(f"{size} does not fit.", "Take less.")
+
+    assert list(run_batches(batches, run, str, refuse)) == [1, 2, 3, 4, 5]
+    assert "Out of memory with [1, 2, 3]: taking 1 at a time." in caplog.text
+    with pytest.raises(InputError, match="9 does not fit"):
+        list(run_batches([[9]], lambda batch: run([*batch, 0]), str, refuse))
+    with pytest.raises(ZeroDivisionError):
+        list(run_batches([[9]], lambda batch: batch[0] // 0, str, refuse))

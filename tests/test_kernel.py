@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from whyword import InputError, kernel
+from whyword import InputError
+from whyword.maths import kernel
 from whyword.models.workspace import Workspace
 
 needs_native = pytest.mark.skipif(kernel._native is None, reason="the native kernel was not built here")

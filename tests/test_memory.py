@@ -163,7 +163,7 @@ def test_batches_leave_room_for_neurons(monkeypatch: pytest.MonkeyPatch) -> None
     room = 2 * estimate(model, Request(20, 9), Plan()) + 10**6
     monkeypatch.setattr(many_prompts, "free_memory", lambda _device: room)
     plain, neurons = (
-        many_prompts.cut_batches(model, asked, Plan(neurons=neurons), None) for neurons in (False, True)
+        many_prompts.cut_prompts(model, asked, Plan(neurons=neurons), None) for neurons in (False, True)
     )
     assert [len(batch) for batch in plain] == [20]
     largest = max(map(len, neurons))

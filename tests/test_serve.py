@@ -110,9 +110,7 @@ def test_answers_are_the_documents_of_the_library(
 
 def answer_directly(model: whyword.Model, route: str, more: dict[str, Any]) -> dict[str, Any]:
     if route == "predict":
-        from whyword.results.explanation import describe_prediction
-
-        return describe_prediction(model.name, whyword.predict(model, PROMPT, **more))
+        return whyword.predict(model, PROMPT, **more).to_dict()
     if route == "continue":
         return whyword.explain_continuation(model, PROMPT, **more).to_dict()
     full = more.get("account", False)

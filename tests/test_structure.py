@@ -106,6 +106,7 @@ def test_the_public_names() -> None:
         "Model",
         "ModelError",
         "Neurons",
+        "Prediction",
         "ProofError",
         "Tokens",
         "Translation",

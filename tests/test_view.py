@@ -335,13 +335,13 @@ def test_what_was_forced_is_named(model: whyword.Model) -> None:
 
 
 def test_pictures_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from whyword.view import files, plots
+    from whyword.view import plots, saving
 
     monkeypatch.setattr(plots, "find_spec", lambda name: None)
     with pytest.raises(
         whyword.InputError, match=r"Pictures need matplotlib.*\nInstall it: pip install matplotlib"
     ):
-        files.require_format(tmp_path / "e.png")
+        saving.require_format(tmp_path / "e.png")
 
 
 def test_show_prints(model: whyword.Model, capsys: pytest.CaptureFixture[str]) -> None:

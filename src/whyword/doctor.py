@@ -6,7 +6,7 @@ from typing import Any
 
 from .errors import ModelError, ProofError
 from .maths.kernel import implementation
-from .maths.proof import gather_errors, tolerance_of
+from .maths.proof import Identity, gather_errors, tolerance_of
 from .models.catalogue import CATALOGUE, GENERAL, find_entries
 from .models.model import Model
 from .models.open import name_source, open_model, read_config, read_dtype
@@ -18,16 +18,16 @@ from .runs.progress import report
 __all__ = ["Diagnosis", "diagnose", "diagnose_families", "open_to_diagnose"]
 
 LENGTHS = (1, 2, 12, 60)
-IDENTITIES = {
-    "logits of the recorded run": "recorded run = untouched run",
-    "attention weights × values": "attention weights × values = attention's context",
-    "parts + output bias": "parts of attention + bias = attention's output",
-    "stream in + all that was written": "stream in + all that was written = stream out",
-    "frozen norm of the last stream": "frozen norm of the last stream = what is unembedded",
-    "capped output of the unembedding": "capped output of the unembedding = logits",
-    "sum of the ledger": "sum of the ledger = logit",
-}
-"""What is proven, by the name under which it is compared, in the words of a report."""
+IDENTITIES = (
+    Identity.RECORDED_RUN,
+    Identity.WEIGHTS,
+    Identity.PARTS,
+    Identity.STREAM,
+    Identity.FINAL_NORM,
+    Identity.CAP,
+    Identity.LEDGER,
+)
+"""What is proven of a model; the last but one where it caps its logits."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Diagnosis:
     kernel: str
     """What computes contributions: native or torch."""
     tolerance: float
-    errors: dict[int, dict[str, float]]
+    errors: dict[int, dict[Identity, float]]
     """The largest error of every identity, by the length of the prompt."""
     failure: str | None
     """What failed, with both numbers; None: everything is proven."""
@@ -69,7 +69,11 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
-        return {"schema": "whyword.diagnosis/1", **asdict(self), "proven": self.proven}
+        errors = {
+            length: {identity.found: error for identity, error in found.items()}
+            for length, found in self.errors.items()
+        }
+        return {"schema": "whyword.diagnosis/1", **asdict(self), "errors": errors, "proven": self.proven}
 
 
 def open_to_diagnose(
@@ -94,7 +98,7 @@ def diagnose_families(dtype: str = "float64") -> Iterator[Diagnosis]:
 
 def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence[int] = LENGTHS) -> Diagnosis:
     """Prove a model on prompts of several lengths, and say what holds and what does not."""
-    errors: dict[int, dict[str, float]] = {}
+    errors: dict[int, dict[Identity, float]] = {}
     failure = hint = None
     for length in lengths:
         if model.most_tokens is not None and length > model.most_tokens:

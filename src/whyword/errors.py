@@ -3,12 +3,13 @@
     WhywordError
     ├── ModelError    the model cannot be loaded, or is not one that can be explained
     ├── InputError    the prompt, target, foil or an option does not fit the model
+    │   └── TooLargeError    more memory is needed than there is
     └── ProofError    the numbers do not add up to the model's own: nothing is shown
 
 A message has two lines: what is wrong, with its values; and what is allowed or what to do.
 """
 
-__all__ = ["InputError", "ModelError", "ProofError", "WhywordError"]
+__all__ = ["InputError", "ModelError", "ProofError", "TooLargeError", "WhywordError"]
 
 
 class WhywordError(Exception):
@@ -29,6 +30,10 @@ class ModelError(WhywordError):
 
 class InputError(WhywordError):
     """The prompt, target, foil or an option does not fit the model."""
+
+
+class TooLargeError(InputError):
+    """More memory is needed than there is."""
 
 
 class ProofError(WhywordError):

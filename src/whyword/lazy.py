@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["look_up_in"]
+__all__ = ["find_at", "look_up_in"]
 
 
 def look_up_in(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
@@ -19,3 +19,9 @@ def look_up_in(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return look_up
+
+
+def find_at(home: str) -> Any:
+    """Give what a home names: "results.explanation:Explanation" is that class of that module of ours."""
+    module, name = home.split(":")
+    return getattr(import_module(f".{module}", __package__), name)

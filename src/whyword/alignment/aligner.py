@@ -11,6 +11,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..models.model import Model
 from ..pipeline.one_translation import require_translator
+from ..runs.batches import cut_batches
 from .alignment import CHOICES, Alignment, align_words
 from .links import Link
 from .preparing import Prepared, SentenceText, prepare
@@ -197,21 +198,17 @@ def prepare_all(
 
 
 def cut(prepared: Sequence[Prepared | None]) -> list[list[int]]:
-    """Cut pairs into batches of like length, empty ones left out."""
+    """Cut pairs into batches of similar length, empty ones left out."""
     sizes = {
         index: (len(each.read), len(each.pair.source))
         for index, each in enumerate(prepared)
         if each is not None
     }
-    batches: list[list[int]] = []
-    for index in sorted(sizes, key=lambda index: sizes[index]):
-        own = [*batches[-1], index] if batches else [index]
-        longest = [max(sizes[each][side] for each in own) for side in (0, 1)]
-        if batches and len(own) * max(longest) <= _ROWS:
-            batches[-1] = own
-        else:
-            batches.append([index])
-    return batches
+    return cut_batches(
+        list(sizes),
+        sizes.__getitem__,
+        lambda batch: len(batch) * max(max(sizes[index]) for index in batch) <= _ROWS,
+    )
 
 
 def measure_words(

@@ -14,9 +14,10 @@ from pathlib import Path
 from ..errors import InputError
 from ..models.model import Model
 from ..pipeline.one_translation import require_translator
+from ..runs.fingerprint import fingerprint_weights
 from ..runs.journal import append_lines, repair
 from ..runs.progress import report
-from ..view.saving import write_file
+from ..runs.whole_files import write_file
 from .aligner import Settings, align_all
 from .links import FORMATS, Link, Links, write_links
 from .symmetry import symmetrise
@@ -103,6 +104,7 @@ def _describe(
     """Say in a line what was asked for."""
     said = {
         "model": model.name,
+        "weights": fingerprint_weights(model.network)[:12],
         "dtype": str(model.dtype),
         **asdict(settings),
         "format": form,
@@ -110,7 +112,13 @@ def _describe(
         "sentences": hashlib.sha256(json.dumps(words).encode()).hexdigest(),
         "reverse": None
         if reverse is None
-        else [reverse.model.name, asdict(reverse.settings), reverse.way, reverse.languages],
+        else [
+            reverse.model.name,
+            fingerprint_weights(reverse.model.network)[:12],
+            asdict(reverse.settings),
+            reverse.way,
+            reverse.languages,
+        ],
     }
     return json.dumps(said)
 

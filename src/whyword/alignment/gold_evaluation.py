@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import InputError
 from ..models.model import Model
 from ..pipeline.one_translation import require_translator
+from ..runs.fingerprint import fingerprint_weights
 from ..runs.journal import append_lines, open_run, read_lines
 from ..runs.progress import report as report_progress
 from .aer import Score, score_links
@@ -207,8 +208,10 @@ def _describe(model: Model, asked: Asked, reverse: Model | None) -> dict[str, An
     written = json.dumps([asked.words, gold])
     return {
         "model": model.name,
+        "weights": fingerprint_weights(model.network)[:12],
         "dtype": str(model.dtype),
         "reverse": None if reverse is None else reverse.name,
+        "reverse weights": None if reverse is None else fingerprint_weights(reverse.network)[:12],
         "methods": list(asked.methods),
         "languages": list(asked.languages),
         "sentences": len(asked.words),

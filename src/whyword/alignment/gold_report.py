@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..models.model import Model
+from ..runs.whole_files import write_file
 from ..view.alignment_plots import plot_alignments, plot_blocks
 from ..view.plots import has_plots
-from ..view.saving import write_file
 from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
 from .aer import Score
 from .aligner import align_all, choose_settings

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..maths.proof import require_close, tolerance_of
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
 from ..trace import Inputs, Places, read_out
 from ..trace.hooks import capture_calls
@@ -95,7 +95,7 @@ def _embed(model: Model, prepared: Prepared) -> Float[Tensor, "1 source model"]:
     ]
     near = min(range(len(found)), key=lambda index: float((found[index] - own).abs().max()))
     require_close(
-        "logits of the source's embeddings",
+        Identity.SOURCE_EMBEDDINGS,
         "encoder",
         found=found[near].to(model.compute_dtype),
         expected=own.to(model.compute_dtype),

@@ -14,14 +14,15 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from ..ledger import Ledger
 from ..trace import Trace
+from .recorded_predictions import Attributions, Predictions
 
 __all__ = ["attribute_alti_logit", "carry_down", "mix"]
 
 
-def attribute_alti_logit(trace: Trace, ledgers: Sequence[Ledger]) -> list[Float[Tensor, "block _"]]:
-    """Track the updates of all positions of a trace back to the input, in one pass over C."""
+def attribute_alti_logit(predictions: Predictions) -> Attributions:
+    """Track the updates of all predictions back to the input, in one pass over C."""
+    trace, ledgers = predictions.trace, predictions.ledgers
     contributions = trace.decoder.contributions
     positions = contributions[0].chunks[-1].shape[2] if contributions else None
     updates = _pad([ledger.by_head.sum(1) for ledger in ledgers], positions)

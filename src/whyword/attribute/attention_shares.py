@@ -14,18 +14,32 @@ from torch import Tensor
 
 from ..maths.contributions import Contributions
 from ..trace import Trace
+from .recorded_predictions import Attributions, Predictions, make_rows
 
-__all__ = ["follow_back", "weigh_last"]
+__all__ = ["attribute_alti", "attribute_attention", "attribute_rollout"]
 
 
-def weigh_last(trace: Trace) -> list[Float[Tensor, " _"]]:
+def attribute_attention(predictions: Predictions) -> Attributions:
     """Give the attention weights of every explained position in the last block, averaged over heads."""
+    trace = predictions.trace
     weights = trace.decoder.attention.weights[-1].mean(1).cpu()
-    return [row[: position + 1] for row, position in zip(weights, trace.places, strict=True)]
+    return make_rows(row[: position + 1] for row, position in zip(weights, trace.places, strict=True))
 
 
-def follow_back(trace: Trace, blocks: Sequence[Contributions]) -> list[Float[Tensor, " _"]]:
-    """Follow the stream of every explained position back to the input, through shares of all blocks."""
+def attribute_rollout(predictions: Predictions) -> Attributions:
+    """Follow every explained position back through attention and residuals."""
+    trace = predictions.trace
+    return make_rows(_follow_back(trace, trace.decoder.attention.rolled))
+
+
+def attribute_alti(predictions: Predictions) -> Attributions:
+    """Follow every explained position back through contributions."""
+    trace = predictions.trace
+    return make_rows(_follow_back(trace, trace.decoder.contributions))
+
+
+def _follow_back(trace: Trace, blocks: Sequence[Contributions]) -> list[Float[Tensor, " _"]]:
+    """Follow the residual stream of every explained position back through shares of all blocks."""
     positions = torch.tensor([list(each) for each in trace.places.ranges])
     rows = torch.nn.functional.one_hot(positions, blocks[0].chunks[-1].shape[2]).to(trace.logits.dtype)
     for block in reversed(blocks):

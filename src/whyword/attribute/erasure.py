@@ -7,27 +7,55 @@ the model's own business: GPT-2 and Llama keep them, OPT and BLOOM count them an
 sees nothing after it, so one run without s serves every later position that is explained.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from ..errors import InputError
-from ..ledger import Target, contrast, read_choices
+from ..ledger import Likelihoods, Target, contrast, read_likelihoods
 from ..models.model import Model
+from ..runs.batches import cut_batches
 from ..runs.progress import report
-from ..trace import Inputs, Places, Readout, pad, read_out
+from ..trace import Inputs, Places, pad, read_out
 from ..trace.memory_plan import free_memory
+from .recorded_predictions import Attributions, Predictions, make_rows
 
-__all__ = ["WAYS", "Chances", "Erasure", "erase", "erase_each", "read_chances", "score_loss"]
+__all__ = [
+    "WAYS",
+    "Erasure",
+    "attribute_deleted_logits",
+    "attribute_deleted_probabilities",
+    "attribute_hidden_logits",
+    "attribute_hidden_probabilities",
+    "erase",
+]
 
 _TOKENS = {"cpu": 1024}
 """Tokens of a run by device: beyond so many a processor is no faster."""
 _MOST_TOKENS = 16384
 _SHARE = 0.25
 """The share of free memory that a run may take."""
+
+
+def attribute_hidden_probabilities(predictions: Predictions) -> Attributions:
+    """Score what is lost of probabilities when a token is hidden."""
+    return _score_losses(predictions, "probabilities", predictions.share(_hide_each))
+
+
+def attribute_hidden_logits(predictions: Predictions) -> Attributions:
+    """Score what is lost of logits when a token is hidden."""
+    return _score_losses(predictions, "logits", predictions.share(_hide_each))
+
+
+def attribute_deleted_probabilities(predictions: Predictions) -> Attributions:
+    """Score what is lost of probabilities when a token is deleted."""
+    return _score_losses(predictions, "probabilities", predictions.share(_delete_each))
+
+
+def attribute_deleted_logits(predictions: Predictions) -> Attributions:
+    """Score what is lost of logits when a token is deleted."""
+    return _score_losses(predictions, "logits", predictions.share(_delete_each))
 
 
 @dataclass(frozen=True)
@@ -37,15 +65,6 @@ class Erasure:
     ids: Sequence[int]
     target: Target
     sets: Sequence[Collection[int]]
-
-
-@dataclass(frozen=True)
-class Chances:
-    """What the model gives target and foils (`choice`: the target first), one row for each input."""
-
-    logits: Float[Tensor, "input choice"]
-    """Before they are capped."""
-    probabilities: Float[Tensor, "input choice"]
 
 
 @dataclass(frozen=True)
@@ -79,10 +98,10 @@ WAYS: Mapping[str, Callable[[Sequence[int], Collection[int], range, Sequence[Tar
 """The ways to erase tokens."""
 
 
-def erase(model: Model, erasures: Sequence[Erasure], way: str = "mask") -> list[Chances]:
+def erase(model: Model, erasures: Sequence[Erasure], way: str = "mask") -> list[Likelihoods]:
     """Give logits and probabilities of target and foils with sets of tokens erased; what faithfulness needs.
 
-    All inputs of all erasures are run together, in batches as large as pay. The empty set gives the
+    All inputs of all erasures are run together, in batches as large as help. The empty set gives the
     prediction itself. A set cannot be the whole context: nothing would be left to predict from.
     """
     variants = []
@@ -96,7 +115,7 @@ def erase(model: Model, erasures: Sequence[Erasure], way: str = "mask") -> list[
         own = [next(read) for _ in erasure.sets]
         empty = torch.empty(0, len(erasure.target.choices))
         found.append(
-            Chances(
+            Likelihoods(
                 torch.cat([each.logits for each in own]) if own else empty,
                 torch.cat([each.probabilities for each in own]) if own else empty,
             )
@@ -114,23 +133,22 @@ def _require_positions(positions: frozenset[int], count: int) -> None:
         raise InputError(f"All {count} tokens are to be erased.", "Leave at least one to predict from.")
 
 
-def erase_each(
-    model: Model, prompts: Sequence[Sequence[int]], places: Places, targets: Sequence[Target], way: str
-) -> list[Chances | None]:
+def _erase_each(predictions: Predictions, way: str) -> list[Likelihoods | None]:
     """Give every prediction without each token of its context, one row for each.
 
     None for a context of one token: without it nothing is left to predict from.
     """
-    varied = _vary(prompts, places, targets, way)
-    read = iter(_run_variants(model, [variant for own in varied for variant in own]))
+    places = predictions.trace.places
+    varied = _vary(predictions.prompts, places, predictions.targets, way)
+    read = iter(_run_variants(predictions.model, [variant for own in varied for variant in own]))
     by_example = [[next(read) for _ in own] for own in varied]
-    found: list[Chances | None] = []
+    found: list[Likelihoods | None] = []
     for own, positions in zip(by_example, places.ranges, strict=True):
         first = max(1, positions.start)
         for position in positions:
             rows = own[: position + 1] if position > 0 else []
             found.append(
-                Chances(
+                Likelihoods(
                     torch.stack([each.logits[position - first] for each in rows]),
                     torch.stack([each.probabilities[position - first] for each in rows]),
                 )
@@ -140,12 +158,27 @@ def erase_each(
     return found
 
 
-def score_loss(
-    whole: Float[Tensor, " choice"], without: Float[Tensor, "source choice"], target: Target
-) -> Float[Tensor, " source"]:
-    """Score each token by what is lost without it of the target, minus the mean of the foils."""
-    lost = whole[: without.shape[1]] - without
-    return contrast(lost, [target] * len(lost))
+def _score_losses(predictions: Predictions, kind: str, without: Sequence[Likelihoods | None]) -> Attributions:
+    """Score each token by what is lost without it of the target, minus the mean of the foils.
+
+    A context of one token scores 0: it cannot be erased.
+    """
+    scores, whole = [], getattr(predictions.likelihoods, kind)
+    for own, each, target in zip(whole, without, predictions.targets, strict=True):
+        if each is None:
+            scores.append(own.new_zeros(1))
+            continue
+        left = getattr(each, kind)
+        scores.append(contrast(own[: left.shape[1]] - left, [target] * len(left)))
+    return make_rows(scores)
+
+
+def _hide_each(predictions: Predictions) -> list[Likelihoods | None]:
+    return _erase_each(predictions, "mask")
+
+
+def _delete_each(predictions: Predictions) -> list[Likelihoods | None]:
+    return _erase_each(predictions, "deletion")
 
 
 def _vary(
@@ -161,38 +194,34 @@ def _vary(
     return varied
 
 
-def _run_variants(model: Model, variants: Sequence[Variant]) -> list[Chances]:
-    """Run altered inputs in batches of like length, and read what becomes of their targets."""
-    found: dict[int, Chances] = {}
+def _run_variants(model: Model, variants: Sequence[Variant]) -> list[Likelihoods]:
+    """Run altered inputs in batches of similar length, and read what becomes of their targets."""
+    found: dict[int, Likelihoods] = {}
     for batch in _cut(model, variants):
         own = [variants[place] for place in batch]
-        chances = _run_batch(model, own)
-        found.update(zip(batch, chances, strict=True))
+        likelihoods = _run_batch(model, own)
+        found.update(zip(batch, likelihoods, strict=True))
         if len(variants) > len(batch):
             report("erased inputs", len(found), len(variants))
     return [found[place] for place in range(len(variants))]
 
 
-def _cut(model: Model, variants: Sequence[Variant]) -> Iterator[list[int]]:
-    """Cut inputs into batches, the longest first: what does not fit shows at once."""
+def _cut(model: Model, variants: Sequence[Variant]) -> list[list[int]]:
+    """Cut inputs into batches of similar length; the longest go first: what does not fit shows at once."""
     most = _TOKENS.get(model.device.type, _MOST_TOKENS)
     size, width = torch.finfo(model.compute_dtype).bits // 8, int(model.config.hidden_size)
     room = int(_SHARE * free_memory(model.device)) if variants else 0
-    batch: list[int] = []
-    for place in sorted(range(len(variants)), key=lambda place: -len(variants[place].ids)):
-        tokens = (len(batch) + 1) * len(variants[batch[0] if batch else place].ids)
-        rows = (len(batch) + 1) * len(variants[place].read)
-        fits = size * (24 * tokens * width + 4 * rows * model.vocabulary) <= room
-        if batch and not (tokens <= most and fits):
-            yield batch
-            batch = []
-        batch.append(place)
-    if batch:
-        yield batch
+
+    def fits(batch: Sequence[int]) -> bool:
+        tokens = len(batch) * len(variants[batch[0]].ids)
+        rows = len(batch) * len(variants[batch[-1]].read)
+        return tokens <= most and size * (24 * tokens * width + 4 * rows * model.vocabulary) <= room
+
+    return cut_batches(range(len(variants)), lambda place: -len(variants[place].ids), fits)
 
 
 @torch.no_grad()
-def _run_batch(model: Model, variants: Sequence[Variant]) -> list[Chances]:
+def _run_batch(model: Model, variants: Sequence[Variant]) -> list[Likelihoods]:
     ids = pad(model, [variant.ids for variant in variants])
     mask = None
     if any(variant.hidden for variant in variants):
@@ -201,18 +230,9 @@ def _run_batch(model: Model, variants: Sequence[Variant]) -> list[Chances]:
             mask[row, list(variant.hidden)] = 0
     places = Places(tuple(variant.read for variant in variants))
     readout = read_out(model, places, Inputs(ids=ids, mask=mask))
-    chances = read_chances(readout, [target for variant in variants for target in variant.targets])
+    likelihoods = read_likelihoods(readout, [target for variant in variants for target in variant.targets])
     found, each = [], places.each
     for row, variant in enumerate(variants):
         own, choices = slice(row * each, (row + 1) * each), max(len(each.choices) for each in variant.targets)
-        found.append(Chances(chances.logits[own, :choices], chances.probabilities[own, :choices]))
+        found.append(Likelihoods(likelihoods.logits[own, :choices], likelihoods.probabilities[own, :choices]))
     return found
-
-
-def read_chances(readout: Readout, targets: Sequence[Target]) -> Chances:
-    """Read logits and probabilities of targets and foils, on the CPU."""
-    normaliser = readout.logits.logsumexp(-1, keepdim=True)
-    return Chances(
-        read_choices(readout.uncapped, targets).cpu(),
-        (read_choices(readout.logits, targets) - normaliser).exp().cpu(),
-    )

@@ -7,7 +7,7 @@ e is what the token-embedding module gives: no positions in it, and before any n
 Examples do not see each other, so one backward pass serves a whole batch. Parameters get no gradient.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,10 +16,12 @@ from torch import Tensor
 
 from ..ledger import Target, read_logits
 from ..models.model import Model
+from ..runs.batches import cut_batches
 from ..trace import Inputs, Places, pad, read_out
 from ..trace.memory_plan import ACTIVATIONS, estimate_gradient
+from .recorded_predictions import Attributions, Predictions, make_rows
 
-__all__ = ["Gradient", "differentiate"]
+__all__ = ["attribute_gradient_norm", "attribute_gradient_times_input"]
 
 
 @dataclass(frozen=True)
@@ -32,26 +34,35 @@ class Gradient:
     """Times the embedding."""
 
 
-def differentiate(
-    model: Model, prompts: Sequence[Sequence[int]], places: Places, targets: Sequence[Target]
-) -> list[Gradient]:
+def attribute_gradient_norm(predictions: Predictions) -> Attributions:
+    """Score tokens by the L1 norm of the gradient at their embeddings."""
+    return make_rows(each.norm for each in predictions.share(_differentiate))
+
+
+def attribute_gradient_times_input(predictions: Predictions) -> Attributions:
+    """Score tokens by the gradient at their embeddings, times the embedding."""
+    return make_rows(each.product for each in predictions.share(_differentiate))
+
+
+def _differentiate(predictions: Predictions) -> list[Gradient]:
     """Give the gradient of every prediction."""
-    found, each = [], places.each
-    for batch in _cut(model, prompts):
-        some = Places(places.ranges[batch])
-        own = targets[batch.start * each : batch.stop * each]
-        found += _differentiate_batch(model, prompts[batch], some, own)
-    return found
+    model, prompts, places = predictions.model, predictions.prompts, predictions.trace.places
 
+    def fits(batch: Sequence[int]) -> bool:
+        return estimate_gradient(model, len(batch) * len(prompts[batch[-1]])) <= ACTIVATIONS
 
-def _cut(model: Model, prompts: Sequence[Sequence[int]]) -> Iterator[slice]:
-    """Cut examples into batches whose activations fit."""
-    start = 0
-    for stop in range(1, len(prompts) + 1):
-        longest = max(map(len, prompts[start : stop + 1]))
-        if stop == len(prompts) or estimate_gradient(model, (stop - start + 1) * longest) > ACTIVATIONS:
-            yield slice(start, stop)
-            start = stop
+    found: dict[int, list[Gradient]] = {}
+    for batch in cut_batches(range(len(prompts)), lambda example: len(prompts[example]), fits):
+        some = Places(tuple(places.ranges[example] for example in batch))
+        targets = [
+            target
+            for example in batch
+            for target in predictions.targets[example * places.each : (example + 1) * places.each]
+        ]
+        own = _differentiate_batch(model, [prompts[example] for example in batch], some, targets)
+        for row, example in enumerate(batch):
+            found[example] = own[row * places.each : (row + 1) * places.each]
+    return [gradient for example in range(len(prompts)) for gradient in found[example]]
 
 
 def _differentiate_batch(

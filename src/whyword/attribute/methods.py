@@ -1,38 +1,216 @@
-"""Every method by its name. What its scores are is in measures.py."""
+"""Every method by its name: what its scores are, what computes them, and what must be recorded for it.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+A new method is one file in this folder and one entry here. The table can be had without torch: what computes
+a method is looked up when it is used.
+"""
 
-from jaxtyping import Float
-from torch import Tensor
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..models.model import Model
-from ..trace import Plan
-from .alti_logit import attribute_alti_logit
-from .attention_shares import follow_back, weigh_last
-from .erasure import Chances, score_loss
-from .logit import attribute_logit
-from .random_scores import draw
-from .recorded_predictions import Predictions
 
-__all__ = ["METHODS", "Method", "find_methods", "plan_methods"]
+if TYPE_CHECKING:
+    from ..models.model import Model
+    from ..trace import Plan
 
-Attributions = list[Float[Tensor, "block _"]]
-"""One matrix per prediction; one row where a method has no blocks."""
+__all__ = [
+    "COMPARED",
+    "DEFAULT_METHOD",
+    "METHODS",
+    "PUBLISHED",
+    "TRANSLATION_METHODS",
+    "Measure",
+    "Method",
+    "find_methods",
+    "measure_of",
+    "plan_methods",
+    "title_of",
+]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What the scores of a method are."""
+
+    unit: str
+    """logits, probability, L1 norm, share, or none."""
+    summary: str
+    """What a score is, in a phrase."""
+    by_block: bool = False
+    """Whether scores are sums over blocks; otherwise there is one row for all of them."""
+    adds_up: bool = False
+    """Whether scores add up to attention's part of the logit (difference)."""
+    contrastive: bool = True
+    """Whether they depend on target and foil."""
+    heuristic: str | None = None
+    """What is assumed, where scores add up: the step that is not exact."""
+
+
+def _all(blocks: int) -> int:
+    return blocks
+
+
+def _all_but_last(blocks: int) -> int:
+    return blocks - 1
+
+
+def _none(blocks: int) -> int:
+    return 0
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to explain predictions, and what must be recorded for it."""
+    """A way to explain predictions."""
 
-    attribute: Callable[[Predictions], Attributions]
-    mixed: Callable[[int], int] = lambda blocks: 0
+    measure: Measure
+    computed_by: str
+    """The module of this folder and its function: `Predictions` → one matrix per prediction."""
+    title: str
+    """What tables and figures call it."""
+    compared: bool = True
+    """Whether it is among those that are compared unless methods are named."""
+    published: bool = False
+    """Whether it is a column of the paper's table."""
+    translated_by: str | None = None
+    """The same as `computed_by` for translations; None: it does not explain them."""
+    keeps_mixing: bool = False
+    """Whether an explanation keeps the mixing of the explained position."""
+    mixed: Callable[[int], int] = _none
     """In how many blocks, of so many, it needs contributions."""
-    rolled: Callable[[int], int] = lambda blocks: 0
+    rolled: Callable[[int], int] = _none
     """In how many blocks it needs attention between all positions."""
-    differentiated: Callable[[int], int] = lambda blocks: 0
+    differentiated: Callable[[int], int] = _none
     """In how many blocks it keeps activations for a backward pass."""
+
+    @property
+    def attribute(self) -> Callable[..., Any]:
+        """Give what computes it."""
+        return _look_up(self.computed_by)
+
+    @property
+    def translate(self) -> Callable[..., Any]:
+        """Give what computes it for translations."""
+        assert self.translated_by is not None
+        return _look_up(self.translated_by)
+
+
+def _look_up(place: str) -> Callable[..., Any]:
+    module, name = place.split(".")
+    function: Callable[..., Any] = getattr(import_module(f".{module}", __package__), name)
+    return function
+
+
+_LOST = "what is lost of the (difference of) probabilities"
+_LOST_LOGITS = "what is lost of the logit (difference)"
+_HIDDEN = "when a token is hidden from attention"
+_DELETED = "when a token is deleted"
+_GRADIENT = "gradient of the logit (difference) at a token's embedding"
+
+METHODS: Mapping[str, Method] = {
+    "alti-logit": Method(
+        Measure(
+            "logits",
+            "what attention adds, tracked back to the input tokens through the mixing of the blocks below",
+            by_block=True,
+            adds_up=True,
+            heuristic="tracing back",
+        ),
+        "alti_logit.attribute_alti_logit",
+        title="ALTI-Logit",
+        published=True,
+        translated_by="source_and_prefix.explain_tracked",
+        keeps_mixing=True,
+        mixed=_all_but_last,
+    ),
+    "logit": Method(
+        Measure(
+            "logits",
+            "what attention adds, by the position it comes from",
+            by_block=True,
+            adds_up=True,
+            heuristic="position = token",
+        ),
+        "logit.attribute_logit",
+        title="Logit",
+        published=True,
+        translated_by="source_and_prefix.explain_directly",
+    ),
+    "erasure": Method(
+        Measure("probability", f"{_LOST} {_HIDDEN}"),
+        "erasure.attribute_hidden_probabilities",
+        title="Erasure",
+        published=True,
+    ),
+    "erasure-logits": Method(
+        Measure("logits", f"{_LOST_LOGITS} {_HIDDEN}"),
+        "erasure.attribute_hidden_logits",
+        title="Erasure (logits)",
+        compared=False,
+    ),
+    "erasure-deletion": Method(
+        Measure("probability", f"{_LOST} {_DELETED}"),
+        "erasure.attribute_deleted_probabilities",
+        title="Erasure (deletion)",
+        compared=False,
+    ),
+    "erasure-deletion-logits": Method(
+        Measure("logits", f"{_LOST_LOGITS} {_DELETED}"),
+        "erasure.attribute_deleted_logits",
+        title="Erasure (deletion, logits)",
+        compared=False,
+    ),
+    "gradient-norm": Method(
+        Measure("L1 norm", f"size of the {_GRADIENT}; it has no sign"),
+        "gradient.attribute_gradient_norm",
+        title="Grad norm",
+        published=True,
+        differentiated=_all,
+    ),
+    "gradient-x-input": Method(
+        Measure("logits", f"{_GRADIENT}, times that embedding"),
+        "gradient.attribute_gradient_times_input",
+        title="Grad × input",
+        published=True,
+        differentiated=_all,
+    ),
+    "alti": Method(
+        Measure(
+            "share",
+            "the token's share of the explained position's residual stream, by the mixing of all blocks",
+            contrastive=False,
+        ),
+        "attention_shares.attribute_alti",
+        title="ALTI",
+        mixed=_all,
+    ),
+    "attention-rollout": Method(
+        Measure("share", "attention weights and residuals, multiplied over all blocks", contrastive=False),
+        "attention_shares.attribute_rollout",
+        title="Rollout",
+        rolled=_all,
+    ),
+    "attention": Method(
+        Measure("share", "attention weights in the last block, averaged over heads", contrastive=False),
+        "attention_shares.attribute_attention",
+        title="Attention",
+    ),
+    "random": Method(
+        Measure("none", "chance: the same for the same tokens", contrastive=False),
+        "random_scores.attribute_random",
+        title="Random",
+    ),
+}
+"""By name; in the order in which they are listed."""
+
+DEFAULT_METHOD = "alti-logit"
+COMPARED = tuple(name for name, method in METHODS.items() if method.compared)
+"""What is compared unless methods are named: every way once, erasure as published."""
+PUBLISHED = tuple(name for name, method in METHODS.items() if method.published)
+"""The columns of the paper's table."""
+TRANSLATION_METHODS = tuple(name for name, method in METHODS.items() if method.translated_by is not None)
+"""Those that explain translations."""
 
 
 def find_methods(names: Iterable[str]) -> dict[str, Method]:
@@ -47,62 +225,26 @@ def find_methods(names: Iterable[str]) -> dict[str, Method]:
     return found
 
 
-def plan_methods(model: Model, names: Iterable[str]) -> Plan:
+def measure_of(method: str) -> Measure:
+    """Say what a method measures; nothing is claimed of one that is not known."""
+    if method not in METHODS:
+        return Measure("unknown", "of a method that this version does not know")
+    return METHODS[method].measure
+
+
+def title_of(method: str) -> str:
+    """Give what tables and figures call a method."""
+    return METHODS[method].title if method in METHODS else method
+
+
+def plan_methods(model: "Model", names: Iterable[str]) -> "Plan":
     """Say what must be recorded for some methods."""
+    from ..trace import Plan
+
     methods, blocks = find_methods(names).values(), len(model.blocks)
-    return Plan(
+    return replace(
+        Plan(),
         mixed_blocks=max(method.mixed(blocks) for method in methods),
         rolled_blocks=max(method.rolled(blocks) for method in methods),
         differentiated_blocks=max(method.differentiated(blocks) for method in methods),
     )
-
-
-def _score_losses(predictions: Predictions, kind: str, without: Sequence[Chances | None]) -> Attributions:
-    """Score erased tokens; 0 where the only token cannot be erased."""
-    whole = getattr(predictions.chances, kind)
-    return _single(
-        whole.new_zeros(1) if each is None else score_loss(own, getattr(each, kind), target)
-        for own, each, target in zip(whole, without, predictions.targets, strict=True)
-    )
-
-
-def _single(scores: Iterable[Float[Tensor, " _"]]) -> Attributions:
-    """Give scores that have no blocks as matrices of one row."""
-    return [each[None] for each in scores]
-
-
-METHODS: Mapping[str, Method] = {
-    "alti-logit": Method(
-        lambda predictions: attribute_alti_logit(predictions.trace, predictions.ledgers),
-        mixed=lambda blocks: blocks - 1,
-    ),
-    "logit": Method(lambda predictions: attribute_logit(predictions.trace, predictions.ledgers)),
-    "erasure": Method(lambda predictions: _score_losses(predictions, "probabilities", predictions.hidden)),
-    "erasure-logits": Method(lambda predictions: _score_losses(predictions, "logits", predictions.hidden)),
-    "erasure-deletion": Method(
-        lambda predictions: _score_losses(predictions, "probabilities", predictions.deleted)
-    ),
-    "erasure-deletion-logits": Method(
-        lambda predictions: _score_losses(predictions, "logits", predictions.deleted)
-    ),
-    "gradient-norm": Method(
-        lambda predictions: _single(each.norm for each in predictions.gradients),
-        differentiated=lambda blocks: blocks,
-    ),
-    "gradient-x-input": Method(
-        lambda predictions: _single(each.product for each in predictions.gradients),
-        differentiated=lambda blocks: blocks,
-    ),
-    "alti": Method(
-        lambda predictions: _single(follow_back(predictions.trace, predictions.trace.decoder.contributions)),
-        mixed=lambda blocks: blocks,
-    ),
-    "attention-rollout": Method(
-        lambda predictions: _single(
-            follow_back(predictions.trace, predictions.trace.decoder.attention.rolled)
-        ),
-        rolled=lambda blocks: blocks,
-    ),
-    "attention": Method(lambda predictions: _single(weigh_last(predictions.trace))),
-    "random": Method(lambda predictions: _single(map(draw, predictions.contexts))),
-}

@@ -7,10 +7,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["draw"]
+from .recorded_predictions import Attributions, Predictions, make_rows
+
+__all__ = ["attribute_random"]
 
 
-def draw(ids: Sequence[int]) -> Float[Tensor, " source"]:
+def attribute_random(predictions: Predictions) -> Attributions:
+    """Give every token a random score."""
+    return make_rows(map(_draw, predictions.contexts))
+
+
+def _draw(ids: Sequence[int]) -> Float[Tensor, " source"]:
     """Draw a score for every token, evenly between 0 and 1; the same whenever the tokens are the same."""
     seed = hashlib.sha256(",".join(map(str, ids)).encode()).digest()[:8]
     generator = torch.Generator().manual_seed(int.from_bytes(seed, "little"))

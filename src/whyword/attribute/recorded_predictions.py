@@ -1,16 +1,22 @@
-"""What methods work from: recorded predictions, and what baselines run for them, once for all methods."""
+"""What methods work from: recorded predictions, and what several methods share of what they run besides."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
-from ..ledger import Ledger, Target
+from jaxtyping import Float
+from torch import Tensor
+
+from ..ledger import Ledger, Likelihoods, Target, read_likelihoods
 from ..models.model import Model
 from ..trace import Readout, Trace
-from .erasure import Chances, erase_each, read_chances
-from .gradient import Gradient, differentiate
 
-__all__ = ["Predictions"]
+__all__ = ["Attributions", "Predictions", "make_rows"]
+
+Attributions = list[Float[Tensor, "block _"]]
+"""One matrix per prediction; one row where a method has no blocks."""
+Shared = TypeVar("Shared")
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +29,7 @@ class Predictions:
     trace: Trace
     targets: Sequence[Target]
     ledgers: Sequence[Ledger]
+    _shared: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     @property
     def contexts(self) -> list[Sequence[int]]:
@@ -31,21 +38,18 @@ class Predictions:
         return [self.prompts[row // each][: position + 1] for row, position in enumerate(self.trace.places)]
 
     @cached_property
-    def chances(self) -> Chances:
+    def likelihoods(self) -> Likelihoods:
         """What the model gives targets and foils, one row for each prediction."""
-        return read_chances(Readout(self.trace.logits, self.trace.uncapped), self.targets)
+        return read_likelihoods(Readout(self.trace.logits, self.trace.uncapped), self.targets)
 
-    @cached_property
-    def hidden(self) -> list[Chances | None]:
-        """Every prediction with each token of its context hidden from attention."""
-        return erase_each(self.model, self.prompts, self.trace.places, self.targets, "mask")
+    def share(self, run: Callable[["Predictions"], Shared]) -> Shared:
+        """Run something once for all methods that need it, and give what it gave."""
+        if run not in self._shared:
+            self._shared[run] = run(self)
+        found: Shared = self._shared[run]
+        return found
 
-    @cached_property
-    def deleted(self) -> list[Chances | None]:
-        """Every prediction with each token of its context deleted."""
-        return erase_each(self.model, self.prompts, self.trace.places, self.targets, "deletion")
 
-    @cached_property
-    def gradients(self) -> list[Gradient]:
-        """The gradient of every logit (difference) at the token embeddings."""
-        return differentiate(self.model, self.prompts, self.trace.places, self.targets)
+def make_rows(scores: Iterable[Float[Tensor, " _"]]) -> Attributions:
+    """Give scores that have no blocks as matrices of one row."""
+    return [each[None] for each in scores]

@@ -21,7 +21,15 @@ from torch import Tensor
 from ..ledger import Entries
 from ..trace import Trace
 
-__all__ = ["JointMixing", "JointUpdates", "attribute_jointly", "mix_jointly", "sum_heads"]
+__all__ = [
+    "JointMixing",
+    "JointUpdates",
+    "attribute_jointly",
+    "explain_directly",
+    "explain_tracked",
+    "mix_jointly",
+    "sum_heads",
+]
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,17 @@ class JointMixing:
     def shares(self, trace: Trace) -> Float[Tensor, " position"]:
         """Give the share of the source in the last stream of every explained position."""
         return trace.places.pick(self.source[-1]).sum(-1).flatten()
+
+
+def explain_directly(trace: Trace, entries: Entries) -> tuple[JointUpdates, None]:
+    """Give updates by the position they come from (logit); nothing is said of shares."""
+    return sum_heads(entries), None
+
+
+def explain_tracked(trace: Trace, entries: Entries) -> tuple[JointUpdates, Float[Tensor, " position"]]:
+    """Give updates tracked back to the input (alti-logit), and the share of the source at every position."""
+    mixing = mix_jointly(trace)
+    return attribute_jointly(trace, entries, mixing), mixing.shares(trace)
 
 
 def mix_jointly(trace: Trace) -> JointMixing:

@@ -1,5 +1,6 @@
 """The application: its commands, and what is the same for all of them."""
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -76,7 +77,9 @@ def _about(
 
 
 def main() -> None:
-    """Run the command; a reader that closes the pipe is not an error."""
+    """Run the command; closed pipes and characters that cannot be encoded are not errors."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         application()
     except KeyboardInterrupt:  # before a command began

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..attribute.methods import METHODS
 from .reporting import refuse
 
 __all__ = [
@@ -31,22 +32,8 @@ __all__ = [
 ]
 
 
-class MethodName(str, Enum):
-    """The names of methods.MEASURES."""
-
-    alti_logit = "alti-logit"
-    logit = "logit"
-    erasure = "erasure"
-    erasure_logits = "erasure-logits"
-    erasure_deletion = "erasure-deletion"
-    erasure_deletion_logits = "erasure-deletion-logits"
-    gradient_norm = "gradient-norm"
-    gradient_x_input = "gradient-x-input"
-    alti = "alti"
-    attention_rollout = "attention-rollout"
-    attention = "attention"
-    random = "random"
-
+MethodName = Enum("MethodName", {name: name for name in METHODS}, type=str)  # type: ignore[misc]
+"""The methods, as choices of an option."""
 
 METHOD_HELP = f"{', '.join(each.value for each in MethodName)}; may be given several times."
 Top = Annotated[int | None, typer.Option("--top", min=1, metavar="N", help="Show only the N strongest.")]

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import InputError
 from .dataset_names import Published
 
-__all__ = ["SUFFIXES", "Table", "find_file", "holds_file", "read_table", "render_table", "write_file"]
+__all__ = ["SUFFIXES", "Table", "find_file", "holds_file", "read_table", "render_table"]
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 """The preferred one first: csv files are the ones with evidence columns."""
@@ -108,19 +108,6 @@ def render_table(table: Table, suffix: str) -> str:
     writer.writerow(table.columns)
     writer.writerows([row.get(name, "") for name in table.columns] for row in table.rows)
     return buffer.getvalue()
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write aside and rename: a file is whole or as it was."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_text(text, encoding="utf-8", newline="")
-        os.replace(aside, path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise InputError(
-            f"{path} cannot be written: {error.strerror}.", "Name a file in a folder where you may write."
-        ) from None
 
 
 class _Tabs(csv.Dialect):

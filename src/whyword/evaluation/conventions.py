@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..ask.prompt import continue_prompt, read_prompt
+from ..attribute.methods import measure_of
 from ..data import EVIDENCE_KINDS, Dataset, Example, Skipped, choose_evidence, locate_tokens
 from ..errors import InputError
 from ..models.model import Model
@@ -106,7 +107,7 @@ def _scores(comparison: Comparison, method: str) -> list[float]:
 
 def _scores_with_embedding(comparison: Comparison, method: str) -> list[float]:
     scores = _scores(comparison, method)
-    if method in ("logit", "alti-logit"):
+    if measure_of(method).adds_up:
         scores[-1] += comparison.ledger.embedding
     return scores
 

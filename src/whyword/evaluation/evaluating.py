@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ..attribute import find_methods
-from ..attribute.measures import MEASURES
+from ..attribute.methods import METHODS, PUBLISHED, find_methods, measure_of
 from ..data import Dataset, add_evidence, read_datasets
 from ..errors import InputError
 from ..ledger import Target
@@ -16,6 +14,7 @@ from ..models.model import Model
 from ..pipeline.many_prompts import compare_batch
 from ..pipeline.one_prompt import require_model
 from ..results.comparison import Comparison
+from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
 from .conventions import Conventions, Prepared, find_conventions, prepare
 from .faithfulness import measure_faithfulness
@@ -23,10 +22,8 @@ from .records import Journal, Record, open_journal
 from .report import CHANCE, Report, read_report, write_skipped
 from .tables import save_tables
 
-__all__ = ["PAPER_METHODS", "evaluate", "list_evaluated"]
+__all__ = ["evaluate", "list_evaluated"]
 
-PAPER_METHODS = ("erasure", "logit", "alti-logit", "gradient-norm", "gradient-x-input")
-"""The columns of the paper's table; random is always there."""
 _WINDOW = 128
 """Examples that are explained together. A run that goes on cuts them as before, so that batches, and with
 them the last digits, are the same; examples that are done already are not written again."""
@@ -89,8 +86,8 @@ def evaluate(
 def list_evaluated(methods: str | Sequence[str]) -> tuple[str, ...]:
     """Turn "paper", "all", a name or names into names of methods; random is a column of every table."""
     if methods == "paper":
-        return PAPER_METHODS
-    names = MEASURES if methods == "all" else [methods] if isinstance(methods, str) else methods
+        return PUBLISHED  # random is a column of every table
+    names = METHODS if methods == "all" else [methods] if isinstance(methods, str) else methods
     found = tuple(name for name in find_methods(names) if name != CHANCE)
     if not found:
         raise InputError("Only random is to be evaluated.", "It is in every table: name another method.")
@@ -101,7 +98,7 @@ def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> d
     """Describe a run: what must be the same where two are compared."""
     return {
         "model": model.name,
-        "weights": _fingerprint(model),
+        "weights": fingerprint_weights(model.network)[:12],
         "dtype": str(model.dtype).removeprefix("torch."),
         "datasets": {
             dataset.name: {
@@ -188,15 +185,6 @@ def _record(prepared: Prepared, comparison: Comparison, conventions: Conventions
         rank_by_block={
             method: tuple(conventions.rank(row, evidence) for row in by_block[:, kept].tolist())
             for method, by_block in comparison.by_block.items()
-            if MEASURES[method].by_block
+            if measure_of(method).by_block
         },
     )
-
-
-def _fingerprint(model: Model) -> str:
-    """Tell weights from others by a few numbers of every parameter."""
-    hash_ = sha256()
-    for name, parameter in model.network.named_parameters():
-        few = parameter.detach().flatten()[:64].float().cpu()
-        hash_.update(name.encode() + few.numpy().tobytes())
-    return hash_.hexdigest()[:12]

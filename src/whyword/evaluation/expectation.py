@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..attribute.methods import METHODS
 from ..errors import InputError
 from .report import CHANCE, Report
-from .tables import METHOD_NAMES
 
 __all__ = ["TOLERANCE", "Difference", "compare_with"]
 
@@ -80,5 +80,5 @@ def _read(path: Path) -> Sequence[dict[str, str]]:
 
 
 def _method_of(heading: str | None) -> str:
-    names = {name.casefold(): method for method, name in METHOD_NAMES.items()}
+    names = {method.title.casefold(): name for name, method in METHODS.items()}
     return names.get((heading or "").strip().casefold(), heading or "")

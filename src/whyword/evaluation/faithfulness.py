@@ -11,8 +11,8 @@ have in common are run once.
 from collections.abc import Mapping, Sequence
 from math import ceil
 
-from ..attribute import Chances, Erasure, erase
-from ..ledger import Target
+from ..attribute import Erasure, erase
+from ..ledger import Likelihoods, Target
 from ..models.model import Model
 from .records import Record
 
@@ -35,7 +35,7 @@ def measure_faithfulness(
         Erasure(ids, target, [frozenset(), *_distinct(own)])
         for ids, target, own in zip(contexts, targets, sets, strict=True)
     ]
-    return [_compare(own, chances) for own, chances in zip(sets, erase(model, erasures), strict=True)]
+    return [_compare(own, likelihoods) for own, likelihoods in zip(sets, erase(model, erasures), strict=True)]
 
 
 def _choose_sets(record: Record, share: float) -> Sets:
@@ -54,8 +54,8 @@ def _distinct(sets: Sets) -> list[frozenset[int]]:
     return list(dict.fromkeys(each for pair in sets.values() for each in pair))
 
 
-def _compare(sets: Sets, chances: Chances) -> dict[str, tuple[float, float]]:
-    target, foil = chances.probabilities[:, 0], chances.probabilities[:, 1]
+def _compare(sets: Sets, likelihoods: Likelihoods) -> dict[str, tuple[float, float]]:
+    target, foil = likelihoods.probabilities[:, 0], likelihoods.probabilities[:, 1]
     whole, *others = (target / (target + foil)).tolist()
     erased = dict(zip(_distinct(sets), others, strict=True))
     return {method: (whole - erased[top], whole - erased[rest]) for method, (top, rest) in sets.items()}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..attribute.methods import measure_of, title_of
 from ..errors import InputError
+from ..runs.whole_files import write_file
 from ..view.plots import drawing, require_plots, write_figure
-from ..view.saving import write_file
 from .records import Record, read_run
 from .report import CHANCE, Report, read_skipped, summarise
-from .tables import METHOD_NAMES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,7 +92,7 @@ def draw_mrr(runs: Sequence[Run]) -> "Figure":
                 yerr=np.maximum(bounds, 0),
                 color=_COLOURS[place % len(_COLOURS)],
                 error_kw={"elinewidth": 0.6, "ecolor": "#444444"},
-                label=METHOD_NAMES.get(method, method),
+                label=title_of(method),
             )
         for place, row in enumerate(rows):
             chance = row.cells["MRR"][CHANCE].mean
@@ -129,7 +129,7 @@ def draw_blocks(runs: Sequence[Run]) -> "Figure":
                 marker=".",
                 markersize=3,
                 linewidth=1,
-                label=METHOD_NAMES.get(method, method),
+                label=title_of(method),
             )
         row = next(row for row in run.report.rows if row.name == name)
         above.axhline(
@@ -149,11 +149,9 @@ def draw_blocks(runs: Sequence[Run]) -> "Figure":
 
 def draw_evidence(runs: Sequence[Run]) -> "Figure":
     """Draw the updates of evidence tokens where the model is right, and where it is wrong."""
-    pairs = [
-        (run, method) for run in runs for method in run.report.methods if method in ("logit", "alti-logit")
-    ]
+    pairs = [(run, method) for run in runs for method in run.report.methods if measure_of(method).by_block]
     if not pairs:
-        return _say("The run has neither logit nor alti-logit.")
+        return _say("No method of the run has scores by block.")
     most = max(len(run.records) for run in runs)
     figure, panels = _panels(len(pairs), 1, (max(6.0, 1.2 + 0.6 * most), 2.4))
     for axes, (run, method) in zip(panels, pairs, strict=True):
@@ -183,7 +181,7 @@ def draw_evidence(runs: Sequence[Run]) -> "Figure":
         axes.axhline(0, color="#9aa5ae", linewidth=0.5)
         axes.set_xticks(range(len(run.records)), list(run.records))
         axes.set_ylabel("update of evidence (logits)")
-        axes.set_title(f"{run.name}, {METHOD_NAMES.get(method, method)}", loc="left")
+        axes.set_title(f"{run.name}, {title_of(method)}", loc="left")
     _explain_colours(figure, panels[0])
     return figure
 

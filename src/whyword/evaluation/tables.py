@@ -5,12 +5,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..view.saving import write_file
+from ..attribute.methods import title_of
+from ..runs.whole_files import write_file
 from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
 from .report import CHANCE, Cell, Report, Row
 
 __all__ = [
-    "METHOD_NAMES",
     "lay_out",
     "save_tables",
     "say_signature",
@@ -19,15 +19,6 @@ __all__ = [
     "to_markdown",
 ]
 
-METHOD_NAMES = {
-    "alti-logit": "ALTI-Logit",
-    "logit": "Logit",
-    "erasure": "Erasure",
-    "gradient-norm": "Grad norm",
-    "gradient-x-input": "Grad × input",
-    "random": "Random",
-}
-"""Methods as the paper's table calls them."""
 _CSV_COLUMNS = (
     *("model", "dataset", "group", "n", "skipped", "accuracy", "distance"),
     *("metric", "method", "mean", "low", "high"),
@@ -108,7 +99,7 @@ def _metrics(reports: Sequence[Report]) -> list[str]:
 
 
 def _columns(report: Report, metric: str) -> list[str]:
-    names = [METHOD_NAMES.get(method, method) for method in report.methods]
+    names = [title_of(method) for method in report.methods]
     return ["accuracy", *names, "Random", "Distance"] if metric == "MRR" else names
 
 

@@ -5,11 +5,12 @@ is known beforehand: (mean − k) · (W_2[n] · u). What is measured includes wh
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import torch
+from annotated_types import MinLen
 from torch import Tensor, nn
 
 from ..data import Dataset, Example
@@ -19,6 +20,8 @@ from ..ledger.direction import read_logits
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model, find_down, module_at
 from ..pipeline.one_prompt import require_model
+from ..results.explained_prediction import Count
+from ..results.shown import Shown
 from ..runs.progress import report
 from ..trace import Places, Plan, record
 from ..trace.hooks import replace_inputs
@@ -35,7 +38,9 @@ class Effect:
     """What it does to the examples of one group that were held out."""
 
     group: str
-    examples: int
+    """The name of the group."""
+    examples: Count
+    """How many there are."""
     logit: float
     """Their mean logit difference."""
     update: float
@@ -49,20 +54,18 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Ablation:
+class Ablation(Shown):
     """What setting a neuron to its mean does."""
 
+    schema: ClassVar[str] = ABLATION_SCHEMA
     model: str
+    """The model's name."""
     label: str
     """The neuron's name."""
     mean: float
     """The activation it is set to: the mean over examples 1 and 2, 5 and 6, 9 and 10, …"""
-    effects: tuple[Effect, ...]
+    effects: Annotated[tuple[Effect, ...], MinLen(1)]
     """On the others, which were held out: all of them, and by group."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        return {"schema": ABLATION_SCHEMA, **asdict(self)}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from ..data import Example
 from ..errors import InputError
 from ..ledger import Ledger, Target, settle
 from ..models.model import Model
-from ..pipeline.many_prompts import Asked, cut_batches, is_memory
+from ..pipeline.many_prompts import Asked, cut_prompts, run_prompts
 from ..pipeline.one_prompt import ask, last_places
 from ..trace import Plan, Trace, record
 
@@ -39,24 +39,13 @@ def read_examples(model: Model, examples: Sequence[Example]) -> tuple[list[Asked
 
 
 def record_examples(model: Model, asked: Sequence[Asked], plan: Plan) -> Iterator[Recorded]:
-    """Record examples in batches of like length; a batch that runs out of memory is halved."""
-    for batch in cut_batches(model, asked, plan, None):
-        yield from _record(model, batch, plan)
+    """Record examples in batches of similar length; a batch that runs out of memory is halved."""
+    batches = cut_prompts(model, asked, plan, None)
+    return run_prompts(batches, lambda batch: _record(model, batch, plan))
 
 
-def _record(model: Model, batch: Sequence[Asked], plan: Plan) -> Iterator[Recorded]:
+def _record(model: Model, batch: Sequence[Asked], plan: Plan) -> Recorded:
     contexts = [each.context for each in batch]
-    try:
-        trace = record(model, [context.ids for context in contexts], last_places(contexts), plan)
-        targets = tuple(
-            choose(each.question, logits) for each, logits in zip(batch, trace.logits, strict=True)
-        )
-        recorded = Recorded(tuple(batch), trace, targets, settle(model, trace, targets))
-    except (MemoryError, RuntimeError) as error:
-        if not is_memory(error) or len(batch) == 1:
-            raise
-    else:
-        yield recorded
-        return
-    for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
-        yield from _record(model, half, plan)
+    trace = record(model, [context.ids for context in contexts], last_places(contexts), plan)
+    targets = tuple(choose(each.question, logits) for each, logits in zip(batch, trace.logits, strict=True))
+    return Recorded(tuple(batch), trace, targets, settle(model, trace, targets))

@@ -1,8 +1,8 @@
 """The neurons of one prediction."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -10,20 +10,20 @@ from torch import Tensor
 
 from ..ask.prompt import Prompt, token_text
 from ..ask.question import choose
+from ..attribute.methods import measure_of
 from ..document.kinds import NEURON_NOTES, NEURONS_SCHEMA
+from ..document.numbers import inside, misfit, read_tensor, require_index, require_length
 from ..errors import InputError
-from ..ledger import Ledger
 from ..ledger.neuron_updates import NeuronEntries, push_forward, settle_neurons
 from ..models.model import Model
 from ..pipeline.one_prompt import Word, ask, compare_trace, last_places, require_model
-from ..results.explanation import Explanation, Shown
+from ..results.explained_prediction import ExplainedPrediction, read_prediction, shared_fields
+from ..results.explanation import Explanation
 from ..tokens import Tokens
 from ..trace import Plan, Trace, record
 from ..trace.memory_plan import Request, make_plan
 from .neuron_names import Layout, NeuronName, lay_out_model, read_name
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from .neuron_records import NeuronBlockRecord, NeuronsDocument
 
 __all__ = ["Neuron", "NeuronBlock", "Neurons", "neurons"]
 
@@ -66,12 +66,11 @@ class Neuron:
     """Those that it lowers most."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Neurons(Shown):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Neurons(ExplainedPrediction):
     """What every MLP neuron added to one logit, or to one difference of logits."""
 
-    explanation: Explanation
-    """The logit explanation of the same prediction: tokens, target, foils, ledger."""
+    schema: ClassVar[str] = NEURONS_SCHEMA
     blocks: tuple[NeuronBlock, ...]
     named: tuple[Neuron, ...]
     """Those that raise most, from the strongest, then those that lower most; or those that were asked for."""
@@ -79,41 +78,28 @@ class Neurons(Shown):
     def __repr__(self) -> str:
         count = sum(block.layout.neurons for block in self.blocks)
         first = f", strongest {self.named[0].name.label}" if self.named else ""
-        return f"<Neurons: {count:,} in {len(self.blocks)} blocks of {self.explanation.model}{first}>"
+        return f"<Neurons: {count:,} in {len(self.blocks)} blocks of {self.model}{first}>"
 
     @property
-    def ledger(self) -> Ledger:
-        """The ledger of the prediction."""
-        return self.explanation.ledger
+    def explanation(self) -> Explanation:
+        """The logit explanation of the same prediction; a document of neurons does not have its numbers."""
+        by_head = self.ledger.by_head
+        if by_head.shape[1] == 0:
+            raise InputError(
+                "These neurons were read from a document, which does not hold the explanation.",
+                'Run explain(..., method="logit") for it.',
+            )
+        return Explanation(**shared_fields(self), method="logit", by_block=by_head.sum(1).float())
 
-    @property
-    def tokens(self) -> Tokens:
-        """The context."""
-        return self.explanation.tokens
-
-    def show(self, by: str = "neuron", top: int | None = None) -> None:
+    def show(self, by: str | None = None, top: int | None = None) -> None:
         """Print the strongest neurons; `top`: only so many that raise, and so many that lower."""
-        from rich.console import Console
-
-        from ..view.unit_tables import print_neurons
-
-        if by != "neuron":
-            raise InputError(f"by is {by!r}.", "Neurons are shown by neuron; heads with explain(...).show.")
-        print_neurons(self.to_dict(), Console(), top)
-
-    def to_dataframe(self) -> "DataFrame":
-        """Give a data frame (pandas) with one row per neuron."""
-        from ..view.unit_tables import make_unit_frame
-
-        return make_unit_frame(self.to_dict())
+        super().show(by, top)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
-        left_out = ("by_head", "by_block", "mixing", "scores", "schema", "method", "notes")
-        known = {key: value for key, value in self.explanation.to_dict().items() if key not in left_out}
         return {
-            "schema": NEURONS_SCHEMA,
-            **known,
+            **self._describe(),
+            "measure": asdict(measure_of("logit")),
             "blocks": [_describe(block) for block in self.blocks],
             "named": [
                 {
@@ -131,6 +117,42 @@ class Neurons(Shown):
             ],
             "notes": dict(NEURON_NOTES),
         }
+
+    @classmethod
+    def _from_declared(cls, declared: NeuronsDocument) -> "Neurons":
+        require_length("blocks", declared.blocks, len(declared.ledger.mlp))
+        blocks, named = [], []
+        for index, block in enumerate(declared.blocks):
+            with inside(f"blocks[{index}]"):
+                blocks.append(_read_block(index, block))
+        for index, each in enumerate(declared.named):
+            with inside(f"named[{index}]"):
+                require_index("block", each.block, len(blocks))
+                name = NeuronName(each.block, each.neuron, each.expert)
+                _require_neuron(blocks[each.block].layout, name)
+                numbers = each.activation, each.gate, each.update
+                named.append(Neuron(name, *numbers, each.promotes, each.suppresses))
+        return cls(**read_prediction(declared, None), blocks=tuple(blocks), named=tuple(named))
+
+
+def _require_neuron(layout: Layout, name: NeuronName) -> None:
+    try:
+        layout.place(name)
+    except InputError as error:
+        raise misfit("neuron", error.wrong.rstrip(".")) from None
+
+
+def _read_block(index: int, record: NeuronBlockRecord) -> NeuronBlock:
+    layout = Layout(index, tuple((each.expert, each.neurons) for each in record.experts))
+    return NeuronBlock(
+        layout=layout,
+        activation=read_tensor("activation", record.activation, (layout.neurons,)),
+        update=read_tensor("update", record.update, (layout.neurons,)),
+        bias=record.bias,
+        gates=tuple(each.gate for each in record.experts),
+        mlp=record.mlp,
+        error=record.error,
+    )
 
 
 def neurons(
@@ -163,7 +185,8 @@ def neurons(
         for layout, each, mlp in zip(layouts, entries, explanation.ledger.mlp, strict=True)
     )
     reader = _Reader(model, trace, context, entries, blocks)
-    return Neurons(explanation, blocks, tuple(reader.name_all(asked or _rank(blocks, top))))
+    named = tuple(reader.name_all(asked or _rank(blocks, top)))
+    return Neurons(**shared_fields(explanation), blocks=blocks, named=named)
 
 
 def _close(layout: Layout, entries: NeuronEntries, mlp: float) -> NeuronBlock:

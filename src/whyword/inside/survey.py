@@ -1,11 +1,11 @@
 """Over a dataset: what every neuron, or every head, adds on average, by group of examples."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -17,75 +17,103 @@ from ..errors import InputError
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model
 from ..pipeline.one_prompt import require_model
+from ..results.shown import Shown
+from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
 from ..trace import Plan
 from .example_batches import Recorded, read_examples, record_examples
 from .neuron_names import Layout, lay_out_model
-from .split import Split
+from .split import OTHER, Split
+from .survey_records import GroupMeans, SurveyDocument, read_survey
 from .tally import Tally, read_tally
 
 __all__ = ["PARTS", "Survey", "survey"]
 
 PARTS = ("neurons", "heads")
+_RANKED = 10
+"""Units that are ranked unless told otherwise."""
 _WINDOW = 512
 """Examples between two writings of the checkpoint; batches of like length are cut from these."""
 
 
-@dataclass(frozen=True, eq=False)
-class Survey:
+@dataclass(frozen=True, eq=False, repr=False)
+class Survey(Shown):
     """Means over a dataset."""
 
-    tally: Tally
-    split: Split
+    schema: ClassVar[str] = SURVEY_SCHEMA
+    settings: Mapping[str, Any]
+    """What was asked for: part, model, data, split and so on."""
+    skipped: Mapping[str, int]
+    """How many examples could not be asked, by the reason."""
     layouts: tuple[Layout, ...]
     """Of neurons; of heads, one group for every block."""
+    means: Mapping[str, GroupMeans]
+    """By the name of the group, in order."""
+    ranked: tuple[Mapping[str, Any], ...] | None = None
+    """The strongest, as a document names them; None: they are found among the means."""
+    tally: Tally | None = None
+    """The sums that the means were made of; None: they were read from a document."""
+
+    def __repr__(self) -> str:
+        examples = sum(group.examples for group in self.means.values())
+        part, groups = self.settings["part"], ", ".join(self.means)
+        return f"<Survey: {part} of {self.settings['model']} over {examples:,} examples; {groups}>"
 
     @property
     def groups(self) -> list[str]:
         """The names of the groups, in order."""
-        return self.split.order(list(self.tally.groups))
+        return list(self.means)
 
     def mean(self, group: str, block: int) -> Float[Tensor, " unit"]:
         """Give the mean update of every neuron (or head) of a block."""
-        own = self.tally.groups[group]
-        return own.update[block] / own.count
+        return self.means[group].update[block]
 
     def deviation(self, group: str, block: int) -> Float[Tensor, " unit"]:
         """Give the standard deviation of these updates over examples."""
-        own = self.tally.groups[group]
-        return (own.square[block] / own.count - self.mean(group, block) ** 2).clamp(min=0).sqrt()
+        known = self.means[group].deviation
+        if known is None:
+            raise InputError(
+                "A document of a survey has the deviations of those that are ranked only.",
+                "Read them in to_dict()['ranked'], or run the survey again.",
+            )
+        return known[block]
 
-    def to_dict(self, top: int = 10) -> dict[str, Any]:
-        """Give the JSON document; `top`: how many are ranked."""
-        settings = self.tally.settings
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """Give the JSON document; `top`: how many are ranked, by default ten, or all that were read."""
         return {
-            "schema": SURVEY_SCHEMA,
-            **settings,
-            "examples": sum(group.count for group in self.tally.groups.values()),
-            "skipped": dict(self.tally.skipped),
+            "schema": self.schema,
+            **self.settings,
+            "examples": sum(group.examples for group in self.means.values()),
+            "skipped": dict(self.skipped),
             "groups": [
                 {
                     "name": name,
-                    "examples": self.tally.groups[name].count,
-                    "logit": self.tally.groups[name].logit / self.tally.groups[name].count,
-                    "update": [_round(self.mean(name, block).tolist()) for block in range(len(self.layouts))],
+                    "examples": group.examples,
+                    "logit": group.logit,
+                    "update": [_round(update.tolist()) for update in group.update],
                 }
-                for name in self.groups
+                for name, group in self.means.items()
             ],
             "experts": [
                 [[expert, size] for expert, size in layout.groups if expert is not None]
                 for layout in self.layouts
             ],
-            "ranked": [self._describe(block, place) for block, place in self._rank(top)],
+            "ranked": self._rank(_RANKED if top is None else top)
+            if self.ranked is None
+            else [dict(each) for each in self.ranked[:top]],
             "notes": dict(SURVEY_NOTES),
         }
 
+    @classmethod
+    def _from_declared(cls, declared: SurveyDocument) -> "Survey":
+        return cls(**read_survey(declared))
+
     def _compared(self) -> list[str]:
         """Give the groups that are compared: those that were asked for."""
-        named = [name for name in self.groups if name != "other"]
+        named = [name for name in self.groups if name != OTHER]
         return named or self.groups
 
-    def _rank(self, top: int) -> list[tuple[int, int]]:
+    def _rank(self, top: int) -> list[dict[str, Any]]:
         """Rank by the mean update, or by how much it differs between groups."""
         found: list[tuple[float, int, int]] = []
         for block in range(len(self.layouts)):
@@ -98,11 +126,11 @@ class Survey:
                 (float(value), block, int(place))
                 for value, place in zip(best.values, best.indices, strict=True)
             ]
-        return [(block, place) for _, block, place in sorted(found, reverse=True)[:top]]
+        return [self._describe(block, place) for _, block, place in sorted(found, reverse=True)[:top]]
 
     def _describe(self, block: int, place: int) -> dict[str, Any]:
         name = self.layouts[block].name(place)
-        heads = self.tally.settings["part"] == "heads"
+        heads = self.settings["part"] == "heads"
         return {
             "label": f"{block + 1}.{place + 1}" if heads else name.label,
             "block": block,
@@ -147,7 +175,21 @@ def survey(
     if not tally.groups:
         reasons = "; ".join(tally.skipped) or "there are none"
         raise InputError(f"No example could be used: {reasons}.", "Choose another dataset.")
-    return Survey(tally, split, layouts)
+    return _finish(tally, split, layouts)
+
+
+def _finish(tally: Tally, split: Split, layouts: tuple[Layout, ...]) -> Survey:
+    """Divide the sums by the numbers of examples."""
+    means = {}
+    for name in split.order(list(tally.groups)):
+        own = tally.groups[name]
+        update = tuple(each / own.count for each in own.update)
+        deviation = tuple(
+            (square / own.count - mean**2).clamp(min=0).sqrt()
+            for square, mean in zip(own.square, update, strict=True)
+        )
+        means[name] = GroupMeans(own.count, own.logit / own.count, update, deviation)
+    return Survey(tally.settings, tally.skipped, layouts, means, tally=tally)
 
 
 def _lay_out(model: Model, part: str) -> tuple[Layout, ...]:
@@ -164,8 +206,8 @@ def _settings(
     return {
         "part": part,
         "model": model.name,
+        "weights": fingerprint_weights(model.network)[:12],
         "dtype": str(model.dtype).removeprefix("torch."),
-        "weights": float(model.unembedding_rows.double().sum()),
         "data": [[dataset.name, dataset.hash] for dataset in datasets],
         "split": {"words": [list(group) for group in split.words], "column": split.column},
         "limit": limit,

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from ..document.kinds import Document
+from ..runs.whole_files import write_file
 from ..view.plots import has_plots
-from ..view.saving import write_file
 from ..view.unit_plots import render_heads, render_neurons, strongest_block
 from ..view.unit_tables import render_unit_csv
 

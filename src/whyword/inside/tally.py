@@ -1,7 +1,6 @@
 """Sums over examples by group, as large for a thousand as for one, kept in a file that is always whole."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..runs.journal import require_same
+from ..runs.whole_files import write_aside
 
 __all__ = ["Group", "Tally", "count_examples", "read_tally"]
 
@@ -87,12 +87,10 @@ class Tally:
             "skipped": self.skipped,
             "groups": [[name, group.count, group.logit] for name, group in self.groups.items()],
         }
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            save_file(tensors or {"none": torch.zeros(1)}, aside, metadata={"whyword": json.dumps(known)})
-            os.replace(aside, path)
+            with write_aside(path) as aside:
+                save_file(tensors or {"none": torch.zeros(1)}, aside, metadata={"whyword": json.dumps(known)})
         except OSError as error:
-            aside.unlink(missing_ok=True)
             raise InputError(
                 f"{path} cannot be written: {error}.", "Name a folder where you may write."
             ) from None

@@ -2,15 +2,17 @@
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import ClassVar
 
 from ..data import Dataset
 from ..document.kinds import ANSWERS_SCHEMA
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model
 from ..pipeline.one_prompt import require_model
+from ..results.explained_prediction import Count
+from ..results.shown import Shown
 from ..runs.progress import report
 from ..trace import Plan
 from .example_batches import read_examples, record_examples
@@ -26,31 +28,36 @@ class Answer:
     """What a neuron did in one example."""
 
     activation: float
+    """What the down projection read."""
     update: float
+    """What the neuron adds to the logit difference."""
     dataset: str
+    """The name of the dataset."""
     row: int
+    """Which of its rows the example is."""
     prefix: str
+    """The text before target and foil."""
     target: str
+    """The word that is right."""
     foil: str
+    """The word that is wrong."""
 
 
 @dataclass(frozen=True)
-class Answers:
+class Answers(Shown):
     """The examples where a neuron is most active."""
 
+    schema: ClassVar[str] = ANSWERS_SCHEMA
     model: str
+    """The model's name."""
     label: str
     """The neuron's name."""
-    examples: int
+    examples: Count
     """How many were looked at."""
     highest: tuple[Answer, ...]
     """From the highest activation."""
     lowest: tuple[Answer, ...]
     """From the lowest."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        return {"schema": ANSWERS_SCHEMA, **asdict(self)}
 
 
 def find_answers(

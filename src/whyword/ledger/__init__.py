@@ -3,15 +3,18 @@
 from .direction import Target, contrast, read_choices, read_logits
 from .entries import Entries, read_off
 from .ledger import Ledger, close, give_ledgers, settle
+from .likelihoods import Likelihoods, read_likelihoods
 
 __all__ = [
     "Entries",
     "Ledger",
+    "Likelihoods",
     "Target",
     "close",
     "contrast",
     "give_ledgers",
     "read_choices",
+    "read_likelihoods",
     "read_logits",
     "read_off",
     "settle",

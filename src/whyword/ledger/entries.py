@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..maths.frozen_norm import freeze
-from ..maths.proof import require_close, tolerance_of
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import LoadedStack, Model, module_at, optional_module, output_weight
 from ..trace import StackTrace, Trace
 from .direction import Target, read_logits, unembedding_bias, unembedding_direction
@@ -111,7 +111,7 @@ def enter_stack(
     if (scale := model.unembedded_scale) != 1:
         output, direction = output * scale, direction * scale
     require_close(
-        "frozen norm of the last stream",
+        Identity.FINAL_NORM,
         "final norm",
         found=output,
         expected=trace.unembedded.to(output.device),

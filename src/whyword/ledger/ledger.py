@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..maths.proof import require_close, tolerance_of
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
 from ..trace import Trace
 from .direction import Target
@@ -119,7 +119,7 @@ def close(model: Model, entries: Entries, positions: Sequence[int]) -> Closed:
     together, logit = torch.cat([each.double() for each in every], dim=1), entries.logit.double()
     total, size = together.sum(1), together.abs().sum(1)
     require_close(
-        "sum of the ledger",
+        Identity.LEDGER,
         [f"position {position + 1}" for position in positions],
         found=total,
         expected=logit,

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..maths.frozen_norm import freeze
-from ..maths.proof import require_close, tolerance_of
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model, module_at, optional_module, output_weight
 from ..trace import Trace
 from ..trace.neuron_activations import NeuronGroup, read_neurons
@@ -93,7 +93,7 @@ def _prove(
             added = group.gate[:, None] * group.bias.to(found)
             found, scale = found + added, scale + torch.linalg.vector_norm(added, dim=1, keepdim=True)
     require_close(
-        "neurons + bias",
+        Identity.NEURONS,
         f"block {block + 1}, MLP",
         found=found,
         expected=output,

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..maths.frozen_norm import FrozenNorm, freeze_all
-from ..maths.proof import require_close, tolerance_of
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.architecture import Sublayer
 from ..models.model import LoadedStack, Model, output_bias, output_weight
 from ..trace import AttentionTrace, MlpTrace, StackTrace
@@ -155,7 +155,7 @@ def replay(model: Model, stack: LoadedStack, trace: StackTrace) -> tuple[Attenti
             scale = _length(stream)
         parts.append(part)
     require_close(
-        "stream in + all that was written",
+        Identity.STREAM,
         stack.name_blocks(),
         found=stream,
         expected=trace.stream_out,
@@ -204,7 +204,7 @@ def prove_attention(
         torch.stack([each.to(output.device) for each in column]) for column in zip(*sums, strict=True)
     )
     require_close(
-        "parts + output bias",
+        Identity.PARTS,
         [f"{place}, {part.name}" for place in stack.name_blocks()],
         found=found + part.bias[:, None],
         expected=output,

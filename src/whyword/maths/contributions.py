@@ -15,13 +15,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..models.workspace import Workspace
 from .kernel import measure_rest
 
-__all__ = ["ROWS", "Contributions", "contribute", "contribute_across", "contribute_both_ways"]
+__all__ = [
+    "ROWS",
+    "Contributions",
+    "contribute",
+    "contribute_across",
+    "contribute_both_ways",
+    "contribute_rows",
+]
 
 ROWS = 128
 """Rows whose attention weights are held at once, where memory does not ask for fewer."""
@@ -75,6 +82,27 @@ def contribute(
         closeness = _find_closeness(distances, own)
         chunks.append(_normalise(closeness.tril_(chunk.start), chunk.start))
     return Contributions(tuple(chunks))
+
+
+def contribute_rows(
+    weights: Float[Tensor, "example head 1 source"],
+    projected: Float[Tensor, "example head source model"],
+    residual: Float[Tensor, "example 1 model"],
+    whole: Float[Tensor, "example 1 model"],
+    positions: Int[Tensor, " example"],
+    workspace: Workspace,
+) -> Float[Tensor, "example source"]:
+    """Give one row of C of each example: that of one of its positions, which sees what is not after it."""
+    rows, own = torch.arange(len(positions), device=weights.device), positions.to(weights.device)
+    distances = measure_rest(weights, projected, whole, None, None, workspace)
+    # A row's own source is measured again: the residual belongs to it.
+    written = torch.einsum("eh,ehm->em", weights[rows, :, 0, own].to(whole), projected[rows, :, own])
+    distances[rows, 0, own] = (whole[:, 0] - residual[:, 0] - written).abs().sum(-1)
+    closeness = _find_closeness(distances, whole)[:, 0]
+    closeness[torch.arange(closeness.shape[1], device=own.device) > own[:, None]] = 0
+    total = closeness.sum(-1, keepdim=True)
+    closeness[rows, own] += (total == 0)[:, 0]
+    return closeness / torch.where(total == 0, 1.0, total)
 
 
 def contribute_both_ways(

@@ -3,35 +3,81 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import Enum
 
 import torch
 from torch import Tensor
 
 from ..errors import ProofError
 
-__all__ = ["gather_errors", "require_close", "tolerance_of"]
+__all__ = ["Identity", "gather_errors", "require_close", "tolerance_of"]
 
 _TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 2e-2}
-_HINTS = {
-    "logits of the recorded run": "A hooked module does not give what it gives alone: check the paths.",
-    "attention weights × values": "Attention is not Σ weight × value here: describe its values with value=.",
-    "parts + output bias": "Attention(output=...) must be the projection that all heads go through.",
-    "stream in + all that was written": "Something lies between a sub-layer and the stream (norm_after, "
-    "norm_sum, a multiplier), a sub-layer is missing, or an output has the residual in it.",
-    "frozen norm of the last stream": "Check final_norm and norm=Norm(centred=, offset=, epsilon=).",
-    "capped output of the unembedding": "Check logit_cap, logit_multiplier and logit_divisor.",
-    "sum of the ledger": "Something lies between the unembedding and the logit: logit_multiplier, "
-    "logit_divisor or logit_cap.",
-}
-"""What to look at in a description, by what is compared."""
 
-_gathered: ContextVar[dict[str, float] | None] = ContextVar("_gathered", default=None)
+
+class Identity(Enum):
+    """Everything that is proven: two ways to the same number, and what to look at where they differ."""
+
+    RECORDED_RUN = (
+        "logits of the recorded run",
+        "those of an untouched run",
+        "A hooked module does not give what it gives alone: check the paths.",
+    )
+    WEIGHTS = (
+        "attention weights × values",
+        "attention's context",
+        "Attention is not Σ weight × value here: describe its values with value=.",
+    )
+    PARTS = (
+        "parts + output bias",
+        "attention's output",
+        "Attention(output=...) must be the projection that all heads go through.",
+    )
+    STREAM = (
+        "stream in + all that was written",
+        "stream out",
+        "Something lies between a sub-layer and the residual stream (norm_after, norm_sum, a multiplier), a "
+        "sub-layer is missing, or an output includes the residual.",
+    )
+    FINAL_NORM = (
+        "frozen norm of the last stream",
+        "what is unembedded",
+        "Check final_norm and norm=Norm(centred=, offset=, epsilon=).",
+    )
+    CAP = (
+        "capped output of the unembedding",
+        "logits",
+        "Check logit_cap, logit_multiplier and logit_divisor.",
+    )
+    LEDGER = (
+        "sum of the ledger",
+        "logit",
+        "Something lies between the unembedding and the logit: logit_multiplier, logit_divisor or logit_cap.",
+    )
+    NEURONS = ("neurons + bias", "the ledger's entry of an MLP", "")
+    SOURCE_EMBEDDINGS = ("logits of the source's embeddings", "those of its ids", "")
+
+    def __init__(self, found: str, expected: str, hint: str) -> None:
+        self.found = found
+        """What is computed."""
+        self.expected = expected
+        """What it must be equal to."""
+        self.hint = hint
+        """What to look at in a description where it is not."""
+
+    @property
+    def statement(self) -> str:
+        """The identity in words."""
+        return f"{self.found} = {self.expected}"
+
+
+_gathered: ContextVar[dict[Identity, float] | None] = ContextVar("_gathered", default=None)
 
 
 @contextmanager
-def gather_errors() -> Iterator[dict[str, float]]:
-    """Gather the largest error of every comparison that is made inside, by what is compared."""
-    errors: dict[str, float] = {}
+def gather_errors() -> Iterator[dict[Identity, float]]:
+    """Gather the largest error of every identity that is checked inside."""
+    errors: dict[Identity, float] = {}
     token = _gathered.set(errors)
     try:
         yield errors
@@ -45,7 +91,13 @@ def tolerance_of(dtype: torch.dtype) -> float:
 
 
 def require_close(
-    what: str, where: str | Sequence[str], *, found: Tensor, expected: Tensor, scale: Tensor, tolerance: float
+    identity: Identity,
+    where: str | Sequence[str],
+    *,
+    found: Tensor,
+    expected: Tensor,
+    scale: Tensor,
+    tolerance: float,
 ) -> float:
     """Compare two results of one sum; give the error relative to `scale`, or raise with both numbers.
 
@@ -55,7 +107,7 @@ def require_close(
     error = float(errors.max())
     gathered = _gathered.get()
     if gathered is not None:
-        gathered[what] = max(error, gathered.get(what, 0.0))
+        gathered[identity] = max(error, gathered.get(identity, 0.0))
     if error <= tolerance:
         return error
     wrong = (~(errors <= tolerance)).flatten()  # so that NaN is wrong
@@ -67,8 +119,8 @@ def require_close(
     own = slice(place * each, (place + 1) * each)
     worst = place * each + int(errors.flatten()[own].nan_to_num(nan=torch.inf).argmax())
     raise ProofError(
-        f"{where}: {what} = {float(found.flatten()[worst]):.6g}, the model's own number is "
+        f"{where}: {identity.found} = {float(found.flatten()[worst]):.6g}, the model's own number is "
         f"{float(expected.flatten()[worst]):.6g} (relative error {float(errors.flatten()[worst]):.1e}, "
         f"allowed {tolerance:.0e}).",
-        f"The description does not fit the model, so nothing is shown. {_HINTS.get(what, '')}".rstrip(),
+        f"The description does not fit the model, so nothing is shown. {identity.hint}".rstrip(),
     )

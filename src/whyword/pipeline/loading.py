@@ -12,7 +12,7 @@ from torch import Tensor
 from ..attribute.alti_logit import mix
 from ..errors import ModelError, ProofError
 from ..ledger import Target, settle
-from ..maths.proof import require_close, tolerance_of
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.architecture import Architecture
 from ..models.bundled.fetch import FETCHABLE, fetch
 from ..models.catalogue import GENERAL, catalogued
@@ -96,7 +96,7 @@ def prove(model: Model, ids: Sequence[int] | None = None) -> float:
     places = Places((range(len(ids)),) * len(prompts))
     trace = record(model, prompts, places, Plan(len(model.blocks)), sources)
     require_close(
-        "logits of the recorded run",
+        Identity.RECORDED_RUN,
         "whole model",
         found=trace.logits,
         expected=expected,

@@ -1,47 +1,47 @@
 """Many prompts: one recorded run for as many of them as fit, the same numbers as one by one.
 
-Prompts are read ahead, sorted by length, and cut into batches of like length; explanations are given in the
-order of the prompts.
+Prompts are read ahead and cut into batches of similar length; explanations are given in the order of the
+prompts.
 """
 
-import logging
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from ..ask.prompt import Prompt
 from ..ask.question import Question, choose
 from ..attribute import plan_methods
+from ..attribute.methods import DEFAULT_METHOD
 from ..errors import InputError
 from ..ledger import Target
 from ..models.model import Model
 from ..results.comparison import Comparison
 from ..results.explanation import Explanation
+from ..runs.batches import cut_batches, run_batches
 from ..runs.progress import report
 from ..tokens import Tokens
 from ..trace import Plan
-from ..trace.memory_plan import Request, TooLargeError, estimate, free_memory
+from ..trace.memory_plan import Request, estimate, free_memory
 from .one_prompt import Word, ask, compare_trace, last_places, list_methods, record_contexts, require_decoder
 
-__all__ = ["Asked", "compare_batch", "cut_batches", "explain_batch", "is_memory"]
+__all__ = ["Asked", "compare_batch", "cut_prompts", "explain_batch", "run_prompts"]
 
 _AHEAD = 1024
-"""Prompts that are read ahead, to find some of like length."""
+"""Prompts that are read ahead, to find some of similar length."""
 _TOKENS = {"cpu": 512}
 """Tokens of a batch by device: beyond so many a processor is no faster (of batches of 16 to 250 prompts of
 1 to 10 tokens, those of 32 to 128 were alike and the others slower)."""
 _MOST_TOKENS = 8192
 _SHARE = 0.5
 """The share of free memory that a batch may take."""
-_LIKE = 8
+_SIMILAR = 8
 """Tokens that a batch's longest prompt may have beyond twice those of its shortest."""
 _MISSING = object()
 _ONE_FOR_EACH = "Give one for each prompt (None where there is none), or one word for all."
-_logger = logging.getLogger("whyword")
+Result = TypeVar("Result")
 
 
 def explain_batch(
@@ -50,7 +50,7 @@ def explain_batch(
     *,
     targets: Word | Iterable[Word | None] | None = None,
     foils: Word | Iterable[Word | Sequence[Word] | None] | None = "auto",
-    method: str = "alti-logit",
+    method: str = DEFAULT_METHOD,
     batch_size: int | None = None,
 ) -> Iterator[Explanation]:
     """Explain the next token of many prompts, in order, with one run of the network per batch.
@@ -116,8 +116,9 @@ def _compare_all(
     while window := list(islice(asked, _AHEAD if batch_size is None else 16 * batch_size)):
         found: dict[int, Comparison | InputError] = {}
         read = [each for each in window if isinstance(each, Asked)]
-        for number, result in _compare_batches(model, cut_batches(model, read, plan, batch_size), methods):
-            found[number] = result
+        batches = cut_prompts(model, read, plan, batch_size)
+        for results in run_prompts(batches, lambda batch: _compare_together(model, batch, methods)):
+            found.update(results)
             while done in found:
                 comparison = found.pop(done)
                 if isinstance(comparison, InputError):
@@ -154,21 +155,40 @@ def _one_for_each(words: Any) -> Iterator[Any]:
     return repeat(words) if words is None or isinstance(words, str | int) else iter(words)
 
 
-def cut_batches(
+def cut_prompts(
     model: Model, asked: Sequence[Asked], plan: Plan, batch_size: int | None
 ) -> list[list[Asked]]:
-    """Cut prompts into batches of like length; the batch of the first prompt goes first."""
-    batches: list[list[Asked]] = []
+    """Cut prompts into batches of similar length; the batch of the first prompt goes first."""
     room = int(_SHARE * free_memory(model.device))
-    for each in sorted(asked, key=lambda each: len(each.context)):
-        longest = len(each.context)
-        if batches and longest <= 2 * len(batches[-1][0].context) + _LIKE:
-            count = len(batches[-1]) + 1
-            if count <= batch_size if batch_size is not None else _pays(model, count, longest, plan, room):
-                batches[-1].append(each)
-                continue
-        batches.append([each])
+
+    def fits(batch: Sequence[Asked]) -> bool:
+        shortest, longest = len(batch[0].context), len(batch[-1].context)
+        if longest > 2 * shortest + _SIMILAR:
+            return False
+        if batch_size is not None:
+            return len(batch) <= batch_size
+        return _pays(model, len(batch), longest, plan, room)
+
+    batches = cut_batches(asked, lambda each: len(each.context), fits)
     return sorted(batches, key=lambda batch: min(each.number for each in batch))
+
+
+def run_prompts(
+    batches: Sequence[Sequence[Asked]], run: Callable[[Sequence[Asked]], Result]
+) -> Iterator[Result]:
+    """Run batches of prompts; one that runs out of memory is halved, and so are those after it."""
+    return run_batches(batches, run, _name, _refuse_size)
+
+
+def _name(batch: Sequence[Asked]) -> str:
+    return f"{len(batch)} prompts of up to {max(len(each.context) for each in batch)} tokens"
+
+
+def _refuse_size(asked: Asked) -> InputError:
+    return InputError(
+        f"Prompt {asked.number + 1} ({len(asked.context):,} tokens) ran out of memory.",
+        "Explain it with explain(..., max_memory=...), by method='logit', or shorten it.",
+    )
 
 
 def _pays(model: Model, examples: int, tokens: int, plan: Plan, room: int) -> bool:
@@ -178,36 +198,6 @@ def _pays(model: Model, examples: int, tokens: int, plan: Plan, room: int) -> bo
     width: int = model.config.hidden_size
     forward = examples * tokens * 24 * width * torch.finfo(model.dtype).bits // 8
     return estimate(model, Request(examples, tokens), plan) + forward <= room
-
-
-def _compare_batches(
-    model: Model, batches: list[list[Asked]], methods: list[str]
-) -> Iterator[tuple[int, Comparison | InputError]]:
-    """Compare batch after batch; one that runs out of memory is halved, and so are those after it."""
-    waiting, most = deque(batches), max(map(len, batches), default=0)
-    while waiting:
-        batch = waiting.popleft()
-        if len(batch) > most:
-            waiting.appendleft(batch[most:])
-            batch = batch[:most]
-        try:
-            compared = _compare_together(model, batch, methods)
-        except (TooLargeError, MemoryError, RuntimeError) as error:
-            if not is_memory(error):
-                raise
-            if len(batch) == 1:
-                raise InputError(
-                    f"Prompt {batch[0].number + 1} ({len(batch[0].context):,} tokens) ran out of memory.",
-                    "Explain it with explain(..., max_memory=...), by method='logit', or shorten it.",
-                ) from error
-            most = len(batch) // 2
-            longest = max(len(each.context) for each in batch)
-            _logger.warning(
-                f"Out of memory with {len(batch)} prompts of up to {longest} tokens: taking {most} at a time."
-            )
-            waiting.appendleft(batch)
-            continue
-        yield from compared
 
 
 def _compare_together(
@@ -230,10 +220,3 @@ def _compare_together(
         (each.number, refused.get(each.number, comparison))
         for each, comparison in zip(batch, compared, strict=True)
     ]
-
-
-def is_memory(error: Exception) -> bool:
-    """Say whether an error is about memory: on a processor torch raises a plain RuntimeError."""
-    if not isinstance(error, RuntimeError):
-        return True
-    return isinstance(error, torch.cuda.OutOfMemoryError) or "allocate memory" in str(error)

@@ -8,15 +8,16 @@ from torch import Tensor
 
 from ..ask.prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require_tokens, token_text
 from ..ask.question import AUTO, Question, choose, pose
-from ..attribute import METHODS, Predictions, find_methods, plan_methods, read_chances
+from ..attribute import METHODS, Predictions, find_methods, plan_methods
 from ..attribute.alti_logit import mix
-from ..attribute.measures import COMPARED
+from ..attribute.methods import COMPARED, DEFAULT_METHOD
 from ..attribute.mixing_rows import mix_rows
 from ..errors import InputError
-from ..ledger import Target, read_choices, settle
+from ..ledger import Target, read_choices, read_likelihoods, settle
 from ..models.model import Model
 from ..results.comparison import Comparison
-from ..results.explanation import Choice, Continuation, Explanation
+from ..results.explanation import Continuation, Explanation
+from ..results.prediction import Choice, Prediction
 from ..tokens import Tokens
 from ..trace import Places, Plan, Readout, Trace, generate, record
 from ..trace.memory_plan import Request, make_plan
@@ -32,7 +33,7 @@ def explain(
     *,
     target: Word | None = None,
     foil: Word | Sequence[Word] | None = "auto",
-    method: str = "alti-logit",
+    method: str = DEFAULT_METHOD,
     max_memory: int | str | None = None,
 ) -> Explanation:
     """Explain why the next token of a prompt is the target and not the foil.
@@ -73,7 +74,7 @@ def explain_continuation(
     continuation: str | Sequence[int] | None = None,
     *,
     foil: str | None = "auto",
-    method: str = "alti-logit",
+    method: str = DEFAULT_METHOD,
     new_tokens: int = 20,
     max_memory: int | str | None = None,
 ) -> Continuation:
@@ -100,7 +101,7 @@ def explain_continuation(
     return Continuation(tuple(comparison[method] for comparison in compared))
 
 
-def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...]:
+def predict(model: Model, prompt: Prompt, *, top: int = 10) -> Prediction:
     """Give the tokens that the model would go on with, the likeliest first."""
     if top < 1:
         raise InputError(f"top is {top}.", "Ask for at least one token.")
@@ -108,7 +109,8 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...
     trace = record(model, [tokens.ids], last_places([tokens]))
     best = trace.logits[0].topk(min(top, model.vocabulary)).indices.tolist()
     target = Target(best[0], tuple(best[1:]))
-    return _list_choices(model, tokens, target, *_read_numbers(model, trace, [target])[0])
+    choices = _list_choices(model, tokens, target, *_read_numbers(model, trace, [target])[0])
+    return Prediction(model.name, choices)
 
 
 def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
@@ -189,7 +191,8 @@ def compare_trace(
     predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers)
     attributions = {name: METHODS[name].attribute(predictions) for name in methods}
     # For one position of each example: for every position of a continuation it would cost as much as the run.
-    mixing = mix_rows(model, trace) if "alti-logit" in methods and trace.places.each == 1 else None
+    kept = any(METHODS[name].keeps_mixing for name in methods) and trace.places.each == 1
+    mixing = mix_rows(model, trace) if kept else None
     numbers = _read_numbers(model, trace, targets)
     for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
         example = row // trace.places.each
@@ -212,8 +215,8 @@ def _read_numbers(
     model: Model, trace: Trace, targets: Sequence[Target]
 ) -> list[tuple[list[float], list[float], list[float | None]]]:
     """Read logits, probabilities and capped logits of targets and foils, position by position."""
-    chances = read_chances(Readout(trace.logits, trace.uncapped), targets)
-    logits, probabilities = chances.logits.tolist(), chances.probabilities.tolist()
+    read = read_likelihoods(Readout(trace.logits, trace.uncapped), targets)
+    logits, probabilities = read.logits.tolist(), read.probabilities.tolist()
     capped: list[list[float | None]] = [[None] * len(row) for row in logits]
     if model.logit_cap is not None:
         capped = read_choices(trace.logits, targets).tolist()

@@ -3,17 +3,14 @@
 import math
 from collections.abc import Sequence
 
-from jaxtyping import Float
-from torch import Tensor
-
 from ..ask.prompt import require_tokens, token_text
 from ..ask.question import first_difference
 from ..ask.sentence_pair import Pair, Text, encode_target, pair_up
-from ..attribute.source_and_prefix import JointUpdates, attribute_jointly, mix_jointly, sum_heads
+from ..attribute.methods import DEFAULT_METHOD, METHODS, TRANSLATION_METHODS
 from ..errors import InputError
-from ..ledger import Entries, Target, give_ledgers, read_off
+from ..ledger import Target, give_ledgers, read_off
 from ..models.model import Model
-from ..results.explanation import Choice
+from ..results.prediction import Choice
 from ..results.translation import Translation
 from ..tokens import Token
 from ..trace import Places, Plan, Trace, record
@@ -21,14 +18,12 @@ from .one_prompt import require_model
 
 __all__ = [
     "THRESHOLD",
-    "TRANSLATION_METHODS",
     "explain_translation",
     "read_foil",
     "record_pairs",
     "require_translator",
 ]
 
-TRANSLATION_METHODS = ("alti-logit", "logit")
 THRESHOLD = 0.25
 """The source share below which a token is flagged, unless another is given. With OPUS-MT from Chinese, 2 % of
 the words of human translations are below it, and 43 % of the words of other sentences' translations."""
@@ -40,7 +35,7 @@ def explain_translation(
     translation: Text | None = None,
     *,
     foil: tuple[str | int, int] | None = None,
-    method: str = "alti-logit",
+    method: str = DEFAULT_METHOD,
     source_language: str | None = None,
     target_language: str | None = None,
     threshold: float = THRESHOLD,
@@ -67,10 +62,11 @@ def explain_translation(
     if word is not None:
         place, other = _place_foil(model, pair, *word, languages)
         targets[place] = Target(targets[place].token, (other,))
-    trace = record_pairs(model, [pair], len(model.blocks) if method == "alti-logit" else 0)
+    blocks, explained_by = len(model.blocks), METHODS[method]
+    trace = record_pairs(model, [pair], blocks if explained_by.mixed(blocks) else 0)
     entries = read_off(model, trace, targets)
     ledgers = give_ledgers(model, trace, entries)
-    updates, shares = _attribute(trace, entries, method)
+    updates, shares = explained_by.translate(trace, entries)
     choices, foils = _choose(model, pair, trace, targets)
     return Translation(
         model=model.name,
@@ -107,15 +103,6 @@ def record_pairs(model: Model, pairs: Sequence[Pair], mixed_blocks: int) -> Trac
     places = Places((range(first - 1, longest),) * len(pairs))
     prompts, sources = [pair.prompt for pair in pairs], [pair.source.ids for pair in pairs]
     return record(model, prompts, places, Plan(mixed_blocks), sources)
-
-
-def _attribute(
-    trace: Trace, entries: Entries, method: str
-) -> tuple[JointUpdates, Float[Tensor, " position"] | None]:
-    if method == "logit":
-        return sum_heads(entries), None
-    mixing = mix_jointly(trace)
-    return attribute_jointly(trace, entries, mixing), mixing.shares(trace)
 
 
 def read_foil(foil: object) -> tuple[str | int, int]:

@@ -7,12 +7,12 @@ different settings are never mixed.
 
 import json
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import InputError
+from .whole_files import write_aside
 
 __all__ = ["append_lines", "open_run", "read_lines", "read_settings", "repair", "require_same"]
 
@@ -38,10 +38,9 @@ def open_run(journal: Path, schema: str, settings: Mapping[str, Any]) -> None:
                 f"{folder} has {journal.name} but no settings.json.", "Name another folder: --out RUN."
             )
         else:
-            partial = about.with_suffix(".partial")
             written = json.dumps({"schema": schema, **settings}, indent=1, ensure_ascii=False)
-            partial.write_text(written + "\n", encoding="utf-8")
-            os.replace(partial, about)
+            with write_aside(about) as aside:
+                aside.write_text(written + "\n", encoding="utf-8")
         repair(journal)
     except OSError as error:
         raise InputError(

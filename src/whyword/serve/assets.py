@@ -1,14 +1,17 @@
 """What the page is made of: files of the package, and nothing from elsewhere."""
 
-import mimetypes
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import PurePath
 
 from starlette.responses import Response
 
 from ..view.html import list_assets, render_html
 
 __all__ = ["Asset", "read_assets"]
+
+_KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+"""What a browser insists on, whatever the system's own table of kinds says."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,4 @@ def read_assets() -> dict[str, Asset]:
     """Read the page's own files, the renderer's, and an empty report for the page to fill and save."""
     own = {path.name: path.read_bytes() for path in (files(__package__) / "page").iterdir()}
     every = {**list_assets(), **own, "report.html": render_html([]).encode()}
-    return {name: Asset(content, _kind_of(name)) for name, content in every.items()}
-
-
-def _kind_of(name: str) -> str:
-    return "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0] or "text/plain"
+    return {name: Asset(content, _KINDS[PurePath(name).suffix]) for name, content in every.items()}

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Response
 
 from .. import __version__
-from ..attribute.measures import COMPARED, MEASURES
+from ..attribute.methods import COMPARED, DEFAULT_METHOD, METHODS
 from ..models.model import Model
 from ..tokens.languages import Languages
 from .access import Limits
@@ -68,8 +68,9 @@ def describe_server(models: Mapping[str, Model], limits: Limits) -> dict[str, An
     return {
         "version": __version__,
         "models": [_describe_model(model) for model in models.values()],
-        "methods": [{"name": name, **asdict(measure)} for name, measure in MEASURES.items()],
+        "methods": [{"name": name, **asdict(method.measure)} for name, method in METHODS.items()],
         "compared": list(COMPARED),
+        "default_method": DEFAULT_METHOD,
         "limits": asdict(limits),
     }
 

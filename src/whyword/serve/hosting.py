@@ -2,6 +2,7 @@
 
 import ipaddress
 import socket
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
@@ -57,7 +58,10 @@ def open_socket(address: str, port: int) -> socket.socket:
     """Take a port, 0: any free one; say so where it is taken."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     opened = socket.socket(family)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sys.platform == "win32":  # there SO_REUSEADDR would take a port that another server listens on
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    else:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((address, port))
     except (OSError, OverflowError) as error:

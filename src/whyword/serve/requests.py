@@ -7,15 +7,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..ask.prompt import continue_prompt, read_prompt
 from ..ask.sentence_pair import pair_up
-from ..attribute.measures import MEASURES
+from ..attribute.methods import DEFAULT_METHOD, METHODS, TRANSLATION_METHODS
 from ..document.kinds import Document
 from ..errors import InputError
 from ..inside.neurons import neurons
 from ..models.model import Model
 from ..pipeline.one_prompt import ask, compare, explain, explain_continuation, predict, require_decoder
-from ..pipeline.one_translation import TRANSLATION_METHODS, explain_translation, require_translator
+from ..pipeline.one_translation import explain_translation, require_translator
 from ..results.account import describe_fully
-from ..results.explanation import describe_prediction
 from ..tokens import Tokens
 from .access import Limits
 
@@ -32,7 +31,7 @@ __all__ = [
 
 def _name_one(names: Iterable[str]) -> Any:
     """Let one of some names be given; the library itself refuses others."""
-    return Field("alti-logit", json_schema_extra={"enum": list(names)})
+    return Field(DEFAULT_METHOD, json_schema_extra={"enum": list(names)})
 
 
 _FORM = ConfigDict(extra="forbid", strict=True)
@@ -100,13 +99,13 @@ class Predicting(Prompting):
 
     def answer(self, model: Model, limits: Limits) -> Document:
         """Give the likeliest tokens."""
-        return describe_prediction(model.name, predict(model, self.read(model, limits), top=self.top))
+        return predict(model, self.read(model, limits), top=self.top).to_dict()
 
 
 class Explaining(Choosing):
     """Why the target and not the foil, by one method."""
 
-    method: str = _name_one(MEASURES)
+    method: str = _name_one(METHODS)
     account: bool = Field(False, description="Put MLPs and the embedding on tokens too (heuristic).")
 
     def answer(self, model: Model, limits: Limits) -> Document:
@@ -148,7 +147,7 @@ class Continuing(Prompting):
     foil: Literal["auto"] | None = Field(
         "auto", description="auto: the runner-up at each position; null: none."
     )
-    method: str = _name_one(MEASURES)
+    method: str = _name_one(METHODS)
     new_tokens: int = Field(12, ge=1)
 
     def answer(self, model: Model, limits: Limits) -> Document:

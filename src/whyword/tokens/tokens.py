@@ -26,6 +26,7 @@ class Token:
     """One token of a prompt."""
 
     id: int
+    """Its id in the vocabulary."""
     text: str
     """The text it stands for, with the spaces that belong to it; the token's name for a special token."""
     start: int

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, TooLargeError
 from ..maths.contributions import ROWS
 from ..models.model import Model
 from . import Plan
@@ -23,7 +23,6 @@ from .neuron_activations import list_groups
 __all__ = [
     "ACTIVATIONS",
     "Request",
-    "TooLargeError",
     "estimate",
     "estimate_gradient",
     "estimate_neurons",
@@ -44,10 +43,6 @@ _NAMED = 20
 """Neurons whose promoted tokens are read at once."""
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 _USED = Path("/sys/fs/cgroup/memory.current")
-
-
-class TooLargeError(InputError):
-    """More memory is needed than there is."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..maths.proof import require_close, tolerance_of
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
 from .trace import Places
 
@@ -75,7 +75,7 @@ def _uncap(
     cap = cast(float, model.logit_cap)
     uncapped = unbounded.to(logits) * model.logit_multiplier
     require_close(
-        "capped output of the unembedding",
+        Identity.CAP,
         "logits",
         found=(cap * torch.tanh(uncapped / cap)).detach(),
         expected=logits.detach(),

@@ -4,19 +4,18 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
 from ..maths.contributions import Contributions, contribute, contribute_across, contribute_both_ways
-from ..maths.frozen_norm import freeze
-from ..maths.proof import require_close, tolerance_of
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.architecture import Attention
-from ..models.model import LoadedStack, Model, module_at, output_weight
+from ..models.model import LoadedStack, Model
 from .attention import AttentionCall
 from .direct_attention import ReturnedWeights
 from .trace import Places
+from .written_parts import AttentionOutput, write_parts
 
 __all__ = ["Mixed", "Reduction", "Weigher"]
 
@@ -66,31 +65,20 @@ class Reduction:
         Norms and a multiplier after the sub-layer are applied to the parts, norms frozen. `lengths`: of the
         sources that an encoder reads.
         """
-        dtype, norm = self.model.compute_dtype, self.stack.stack.norm
-        block = self.stack.blocks[self.index]
-        output = self.output.to(dtype)
-        residual = stream.to(output)
-        scale, projected = None, self._project_values()
-        if self.sublayer.norm_after is not None:
-            frozen = freeze(module_at(block, self.sublayer.norm_after), norm, output)
-            scale, projected, output = frozen.scale, frozen.map_rows(projected), frozen.apply(output)
-        if (multiplier := self.model.multiplier_of(self.sublayer)) != 1:
-            projected, output = projected.mul_(multiplier), output * multiplier
-        whole = residual + output
-        if self.sublayer.norm_sum is not None:
-            frozen = freeze(module_at(block, self.sublayer.norm_sum), norm, whole)
-            residual, whole = frozen.map_vectors(residual), frozen.apply(whole)
-            scale = frozen.scale if scale is None else scale * frozen.scale
-            projected = frozen.map_rows(projected)
+        value, sublayer = self.weigher.value, self.sublayer
+        written = write_parts(
+            AttentionOutput(self.model, self.stack, self.index, sublayer, value, self.output, stream)
+        )
         explained: list[Tensor] = []
-        weigh, workspace = partial(self._weigh_rows, places, scale, explained), self.model.workspace
+        weigh, workspace = partial(self._weigh_rows, places, written.scale, explained), self.model.workspace
+        parts = written.projected, written.residual, written.whole
         if self._causal:
-            contributions = contribute(weigh, projected, residual, whole, rows, workspace)
+            contributions = contribute(weigh, *parts, rows, workspace)
         else:
-            several = contribute_across if self.sublayer.cross else contribute_both_ways
-            contributions = several(weigh, projected, residual, whole, rows, lengths or (), workspace)
+            several = contribute_across if sublayer.cross else contribute_both_ways
+            contributions = several(weigh, *parts, rows, lengths or (), workspace)
         weights = torch.cat(explained, dim=1).flatten(0, 1) if explained else self.weigh(places)
-        return Mixed(weights, contributions, whole)
+        return Mixed(weights, contributions, written.whole)
 
     def roll(self, rows: int) -> Contributions:
         """Give ½ A + ½ I of all positions, heads averaged, so many rows at once [Abnar and Zuidema 2020]."""
@@ -127,22 +115,6 @@ class Reduction:
                 explained.append(pad(own, (0, sources - own.shape[3])))
         return weights if scale is None else weights * scale[:, None, rows]
 
-    def _project_values(self) -> Float[Tensor, "example head source model"]:
-        """Give P[h, j] = v[h, j] W_O[h]: what a source writes through a head when it gets all the weight."""
-        dtype = self.model.compute_dtype
-        examples, value_heads, _, dim = self.weigher.value.shape
-        weight = output_weight(module_at(self.stack.blocks[self.index], self.sublayer.output), dtype)
-        weight = weight.view(-1, dim, weight.shape[1])  # a head after the other
-        value = self.weigher.value.to(dtype)
-        value = rearrange(value, "example head source dim -> head (example source) dim")
-        if value_heads < weight.shape[0]:
-            value = value.repeat_interleave(weight.shape[0] // value_heads, dim=0)
-        projected = self.model.workspace.take("projected", [*value.shape[:2], weight.shape[2]], value)
-        torch.matmul(value, weight, out=projected)
-        return rearrange(
-            projected, "head (example source) model -> example head source model", example=examples
-        )
-
     @cached_property
     def _read_values(
         self,
@@ -169,7 +141,7 @@ class Reduction:
         context = context.view(*context.shape[:2], heads, -1)
         direction, length = _fixed_direction(context.shape[3], weights.dtype, weights.device)
         require_close(
-            "attention weights × values",
+            Identity.WEIGHTS,
             self.stack.name_block(self.index) + (", cross-attention" if self.sublayer.cross else ""),
             found=(along[:, :, None] @ weights.transpose(2, 3))[:, :, 0],  # this way round it is fastest
             expected=(context @ direction).transpose(1, 2),

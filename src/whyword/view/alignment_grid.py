@@ -4,9 +4,8 @@ All is made from the document; gold links, where they are given, are drawn besid
 """
 
 import html
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -16,18 +15,22 @@ from rich.text import Text
 from ..document.kinds import Document
 from ..errors import InputError
 from .colour import Colour, is_dark, seismic
-from .saving import write_file
+from .data_frames import frame_of
 from .sheet import write_csv
 from .wording import label
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 __all__ = [
-    "ALIGNMENT_FORMATS",
+    "make_alignment_frame",
     "print_alignment",
     "render_alignment",
+    "render_alignment_csv",
     "render_alignment_html",
     "render_alignment_table",
-    "require_alignment_format",
-    "save_alignment",
+    "render_pharaoh",
+    "render_talp",
     "say_alignment",
     "share",
 ]
@@ -65,8 +68,12 @@ def share(document: Document) -> list[list[float]]:
     return shares
 
 
-def print_alignment(document: Document, console: Console) -> None:
-    """Print the heat map where it fits, and the links as words."""
+def print_alignment(
+    document: Document, console: Console, by: str | None = None, top: int | None = None
+) -> None:
+    """Print the heat map where it fits, and the links as words; there is one way to show them all."""
+    if by is not None or top is not None:
+        raise InputError("by or top was given.", "An alignment is shown whole: leave them out.")
     console.print(render_alignment(document, console.width, colour=console.color_system is not None))
 
 
@@ -103,15 +110,18 @@ def _ground(value: float) -> Style:
     return Style(bold=False, color=ink, bgcolor=f"rgb({red},{green},{blue})")
 
 
-def render_alignment_html(document: Document, gold: Collection[Sequence[int]] = ()) -> str:
-    """Give a page that needs nothing else; gold links have a green frame, found ones a black one."""
-    title = html.escape(say_alignment(document))
+def render_alignment_html(documents: Sequence[Document]) -> str:
+    """Give a page that needs nothing else, with alignments below each other; links have a black frame."""
+    title = html.escape(say_alignment(documents[0]))
+    tables = "".join(
+        f'<p>{html.escape(say_alignment(each))}</p><div class="scroll">{render_alignment_table(each)}</div>'
+        for each in documents
+    )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>Alignment: {title}</title></head><body><p>{title}</p>"
-        f'<div class="scroll">{render_alignment_table(document, gold)}</div></body></html>\n'
+        f"<title>Alignment: {title}</title></head><body>{tables}</body></html>\n"
     )
 
 
@@ -145,56 +155,33 @@ def _web(colour: Colour) -> str:
     return "#" + "".join(f"{round(255 * part):02x}" for part in colour)
 
 
-def _render_csv(document: Document) -> str:
+def render_alignment_csv(document: Document) -> str:
     """Give the scores: a row for each word of the translation, a column for each word of the source."""
     rows = [[word, *row] for word, row in zip(document["target"], document["scores"], strict=True)]
     return write_csv([["", *document["source"]], *rows])
 
 
-def _plot(form: str) -> Callable[[Document], bytes]:
-    def plot(document: Document) -> bytes:
-        from .alignment_plots import plot_alignments
-
-        return plot_alignments([document], form)
-
-    return plot
-
-
-def _links(base: int) -> Callable[[Document], str]:
-    return lambda document: (
-        " ".join(f"{own + base}-{other + base}" for own, other in document["links"]) + "\n"
+def make_alignment_frame(document: Document) -> "DataFrame":
+    """Give a data frame (pandas) with a row for every pair of words: their score, whether they are linked."""
+    links = {(own, other) for own, other in document["links"]}
+    return frame_of(
+        [
+            {"target": word, "source": other, "score": score, "linked": (index, place) in links}
+            for place, (word, row) in enumerate(zip(document["target"], document["scores"], strict=True))
+            for index, (other, score) in enumerate(zip(document["source"], row, strict=True))
+        ]
     )
 
 
-ALIGNMENT_FORMATS: Mapping[str, Callable[[Document], str | bytes]] = {
-    ".json": lambda document: json.dumps(document, ensure_ascii=False) + "\n",
-    ".html": render_alignment_html,
-    ".png": _plot("png"),
-    ".svg": _plot("svg"),
-    ".csv": _render_csv,
-    ".talp": _links(1),
-    ".pharaoh": _links(0),
-}
+def render_talp(document: Document) -> str:
+    """Give the links as a line of a talp file: words counted from 1."""
+    return _write_links(document, 1)
 
 
-def require_alignment_format(path: str | Path) -> Path:
-    """Refuse a name whose ending is not known, before anything is computed for it."""
-    path = Path(path)
-    if path.suffix.lower() not in ALIGNMENT_FORMATS:
-        raise InputError(
-            f"{path.name!r} does not end in a known format.",
-            f"Known endings: {', '.join(ALIGNMENT_FORMATS)}.",
-        )
-    if path.suffix.lower() in (".png", ".svg"):
-        from .plots import require_plots
-
-        require_plots()
-    if not path.parent.is_dir():
-        raise InputError(f"There is no folder {path.parent}.", "Make it first, or save somewhere else.")
-    return path
+def render_pharaoh(document: Document) -> str:
+    """Give the links as a line of a pharaoh file: words counted from 0."""
+    return _write_links(document, 0)
 
 
-def save_alignment(document: Document, path: str | Path) -> None:
-    """Write an alignment to a file, by the ending of its name."""
-    path = require_alignment_format(path)
-    write_file(path, ALIGNMENT_FORMATS[path.suffix.lower()](document))
+def _write_links(document: Document, base: int) -> str:
+    return " ".join(f"{own + base}-{other + base}" for own, other in document["links"]) + "\n"

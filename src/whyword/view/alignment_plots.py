@@ -14,11 +14,16 @@ from .wording import label
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_alignments", "plot_blocks"]
+__all__ = ["plot_alignment", "plot_alignments", "plot_blocks"]
 
 _CELL = 0.24
 """Inches."""
 _GOLD = "#1b9e3f"
+
+
+def plot_alignment(document: Document, form: str) -> bytes:
+    """Draw one alignment."""
+    return plot_alignments([document], form)
 
 
 def plot_alignments(

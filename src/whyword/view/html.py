@@ -13,17 +13,9 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from ..document.kinds import (
-    COMPARISON_SCHEMA,
-    CONTINUATION_SCHEMA,
-    NEURONS_SCHEMA,
-    SCHEMA,
-    TRANSLATION_SCHEMA,
-    Document,
-    is_comparison,
-    is_continuation,
-)
-from .wording import headline
+from ..document.kinds import KINDS, Document, is_comparison, is_continuation
+from ..lazy import find_at
+from .saving import render_page
 
 __all__ = ["list_assets", "render_html", "render_notebook"]
 
@@ -32,7 +24,6 @@ _HEAD_DIGITS = 4
 _STYLE = "report.css"
 _SCRIPTS = ("links.js", "translation.js", "report.js")
 _ANY_TITLE = "whyword report"
-_KNOWN = (SCHEMA, CONTINUATION_SCHEMA, COMPARISON_SCHEMA, NEURONS_SCHEMA, TRANSLATION_SCHEMA)
 _NOTEBOOK_HEIGHT = 760
 """In pixels: the question, the prediction, and a heat map that scrolls by itself."""
 
@@ -53,7 +44,7 @@ def render_html(documents: Sequence[Document]) -> str:
 
 def render_notebook(document: Document) -> str:
     """Give the same page for a notebook's output: in a frame that can run its script and nothing else."""
-    page = html.escape(render_html([document]))
+    page = html.escape(render_page([document]))
     return (
         f'<iframe title="{html.escape(_title([document]))}" sandbox="allow-scripts" width="100%" '
         f'height="{_NOTEBOOK_HEIGHT}" style="border: 0" srcdoc="{page}"></iframe>'
@@ -86,7 +77,8 @@ def _title(documents: Sequence[Document]) -> str:
 
 
 def _question(document: Document) -> str:
-    return headline(document) if document["schema"] in _KNOWN else _ANY_TITLE
+    titles = [kind.title for kind in KINDS if kind.schema == document["schema"] and kind.title]
+    return str(find_at(titles[0])(document)) if titles else _ANY_TITLE
 
 
 def _embed(documents: Sequence[Document]) -> str:

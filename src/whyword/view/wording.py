@@ -23,7 +23,6 @@ __all__ = [
 ]
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥"}
-_HEURISTICS = {"alti-logit": "tracing back", "logit": "position = token"}
 _UNPRINTABLE = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -157,7 +156,7 @@ def caution(document: Document, by: str = "block") -> str:
     measure = read_measure(document if not is_continuation(document) else document["explanations"][0])
     if not measure.adds_up and by != "head":
         return f"exact: the ledger · scores do not add up to it{_blind([measure.contrastive])}"
-    heuristic = "position = token" if by == "head" else _HEURISTICS.get(document["method"], "the method")
+    heuristic = "position = token" if by == "head" else measure.heuristic or "the method"
     return f"exact: sums · heuristic: {heuristic} · tokens add up to attention's part"
 
 

@@ -49,7 +49,7 @@ class Way(str, Enum):
 
 
 class Choice(str, Enum):
-    """The names of alignment.result.CHOICES."""
+    """The names of alignment.alignment.CHOICES."""
 
     best = "best"
     mutual = "mutual"
@@ -83,7 +83,7 @@ def align(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where to write links of files; one pair as .json, .html, .png, .svg, .csv, .talp or .pharaoh.",
+            help="Links of files; one pair as .json, .html, .png, .svg, .csv, .talp or .pharaoh.",
         ),
     ] = None,
     method: Annotated[
@@ -142,7 +142,8 @@ def align(
 ) -> None:
     """Align the words of a translation with those of its source: of two texts, or of files line by line."""
     from ...alignment.parallel_files import read_words
-    from ...view.alignment_grid import require_alignment_format
+    from ...document.kinds import ALIGNMENT_SCHEMA
+    from ...view.saving import require_format
 
     files = source is not None or target is not None
     if files == (text is not None):
@@ -169,7 +170,7 @@ def align(
                 "There is no translation.", 'Give it second: whyword align "..." "..." -m MODEL.'
             )
         if output is not None:
-            require_alignment_format(output)
+            require_format(output, ALIGNMENT_SCHEMA)
     loaded = list(
         open_models([model, *([reverse_model] if reverse_model else [])], dtype=dtype, allow=allow or [])
     )
@@ -214,18 +215,15 @@ def _align_texts(
     shown: tuple[str, Path | None, bool],
 ) -> None:
     """Align one pair and show it."""
-    from rich.console import Console
-
     from ...alignment.aligner import align_pair
-    from ...view.alignment_grid import print_alignment, save_alignment
 
     way, output, json = shown
-    document = align_pair(models, texts, settings, languages, way).to_dict()
+    found = align_pair(models, texts, settings, languages, way)
     if output is not None:
-        save_alignment(document, output)
+        found.save(output)
         tell(f"Saved {output}")
     if json:
-        print_json(document)
+        print_json(found.to_dict())
     else:
-        print_alignment(document, Console(highlight=False))
+        found.show()
         sys.stdout.flush()

@@ -93,9 +93,9 @@ def _print(diagnosis: "Diagnosis") -> None:
     table.add_column("relative error, by tokens")
     for length in diagnosis.errors:
         table.add_column(str(length), justify="right")
-    for what, words in IDENTITIES.items():
-        cells = [_write(errors.get(what), diagnosis.tolerance) for errors in diagnosis.errors.values()]
-        table.add_row(Text(words), *cells)
+    for identity in IDENTITIES:
+        cells = [_write(errors.get(identity), diagnosis.tolerance) for errors in diagnosis.errors.values()]
+        table.add_row(Text(identity.statement), *cells)
     console.print(table)
     console.print()
     if diagnosis.proven:

@@ -51,7 +51,8 @@ def evidence(
     """Find the words that decide between target and foil; compare with evidence columns already there."""
     from ...data.evidence_columns import annotate, guess_phenomenon
     from ...data.evidence_rules import PHENOMENA
-    from ...data.file_layouts import SUFFIXES, read_table, render_table, write_file
+    from ...data.file_layouts import SUFFIXES, read_table, render_table
+    from ...runs.whole_files import write_file
 
     phenomenon = phenomenon or guess_phenomenon(file)
     if phenomenon is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
 from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
 from ..reporting import (
@@ -52,7 +53,7 @@ def explain(
     model: ModelNames = None,
     method: Annotated[
         list[MethodName] | None,
-        typer.Option("--method", metavar="METHOD", help=METHOD_HELP, show_default="alti-logit"),
+        typer.Option("--method", metavar="METHOD", help=METHOD_HELP, show_default=DEFAULT_METHOD),
     ] = None,
     by: Annotated[
         By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, token or word.")
@@ -88,16 +89,18 @@ def explain(
             "--continue was given with a target or foil.",
             "Every generated token is its own target: leave them out.",
         )
-    if account and (continue_ is not None or MethodName.logit in (method or [])):
+    if account and (
+        continue_ is not None or not all(METHODS[each.value].keeps_mixing for each in method or [])
+    ):
         raise InputError(
-            "--account was given with --continue or --method logit.",
+            "--account was given with --continue, or with a method that keeps no mixing.",
             "It is of one token, by alti-logit: leave them out.",
         )
     question = _Question(
         read_source(prompt, bos=bos, chat=chat, ids=ids),
         read_word(target, ids),
         None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
-        [each.value for each in method] if method else ["alti-logit"],
+        [each.value for each in method] if method else [DEFAULT_METHOD],
         continue_,
         max_memory,
     )

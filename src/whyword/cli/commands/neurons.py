@@ -97,13 +97,14 @@ def neurons(
     """Show which MLP neurons raise and lower a word, and what each of them promotes."""
     from rich.console import Console
 
+    from ...document.kinds import NEURONS_SCHEMA
     from ...inside.neurons import neurons
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format, save_documents
-    from ...view.unit_tables import print_neurons
+    from ...view.showing import print_by_kind
 
     for path in output or []:
-        require_format(path)
+        require_format(path, NEURONS_SCHEMA)
     if max_memory is not None:
         read_size(max_memory)
     foils: Any = None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto"
@@ -123,6 +124,6 @@ def neurons(
     if json:
         print_json(document)
     else:
-        print_neurons(document, Console(highlight=False))
+        print_by_kind(document, Console(highlight=False))
     for path in saved:
         tell(f"Saved {path}")

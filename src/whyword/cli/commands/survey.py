@@ -52,16 +52,17 @@ def survey(
     """Show what neurons (or heads) add on average over datasets, by group; or when one neuron is active."""
     from rich.console import Console
 
+    from ...document.kinds import ANSWERS_SCHEMA, SURVEY_SCHEMA
     from ...inside.split import read_split
     from ...view.saving import require_format, save_documents
-    from ...view.unit_tables import print_answers, print_survey
+    from ...view.showing import print_by_kind
 
     if neuron is not None and (out or heads or split):
         raise InputError(
             "--neuron was given with --out, --heads or --split.", "It needs none of them: leave them out."
         )
     for path in output or []:
-        require_format(path)
+        require_format(path, SURVEY_SCHEMA if neuron is None else ANSWERS_SCHEMA)
     groups, read = read_split(split), read_dataset_files(datasets, data)
     (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or ())
     if neuron is None:
@@ -75,7 +76,7 @@ def survey(
     if json:
         print_json(document)
     else:
-        (print_survey if neuron is None else print_answers)(document, Console(highlight=False))
+        print_by_kind(document, Console(highlight=False))
     for path in saved:
         tell(f"Saved {path}")
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ...attribute.methods import DEFAULT_METHOD, TRANSLATION_METHODS
 from ...errors import InputError
 from ..options import Output, SourceLanguage, TargetLanguage
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
@@ -22,11 +23,11 @@ class TranslationBy(str, Enum):
     token = "token"
 
 
-class TranslationMethod(str, Enum):
-    """The names of translate.TRANSLATION_METHODS, which is not imported for --help."""
-
-    alti_logit = "alti-logit"
-    logit = "logit"
+TranslationMethod = Enum(  # type: ignore[misc]
+    "TranslationMethod", {name: name for name in TRANSLATION_METHODS}, type=str
+)
+"""The methods that explain translations, as choices of an option."""
+_DEFAULT = TranslationMethod(DEFAULT_METHOD)
 
 
 @reporting
@@ -59,7 +60,7 @@ def translate(
     ] = None,
     method: Annotated[
         TranslationMethod, typer.Option("--method", metavar="METHOD", help="alti-logit or logit.")
-    ] = TranslationMethod.alti_logit,
+    ] = _DEFAULT,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
     by: Annotated[

@@ -18,6 +18,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
+from ...runs.whole_files import write_aside
+
 __all__ = ["MANIFEST", "find_cache", "find_fault", "hash_file", "keep"]
 
 MANIFEST = "whyword.json"
@@ -144,9 +146,8 @@ def _note_times(folder: Path, times: Mapping[str, int]) -> None:
 
 
 def _replace_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    aside = folder / f".{MANIFEST}"
-    aside.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    os.replace(aside, folder / MANIFEST)
+    with write_aside(folder / MANIFEST) as aside:
+        aside.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 @contextmanager
