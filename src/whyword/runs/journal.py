@@ -1,7 +1,7 @@
-"""Runs on disk that may be stopped at any time, kill −9 included, and go on.
+"""Runs on disk that can be stopped at any time, kill −9 included, and resumed.
 
-Lines are appended whole; of a process that dies while it writes at most the last line is cut, and that one is
-dropped and done again. What was asked for is written once and compared when a run goes on: results of
+Lines are appended whole. If a process dies while it writes, at most the last line is cut; that line is
+dropped and computed again. The settings are written once and compared when a run is resumed: results of
 different settings are never mixed.
 """
 
@@ -21,7 +21,7 @@ _logger = logging.getLogger("whyword")
 
 
 def open_run(journal: Path, schema: str, settings: Mapping[str, Any]) -> None:
-    """Begin a run in the folder of its journal, or go on with the one that is there."""
+    """Start a run in the folder of its journal, or resume the one that is there."""
     folder, about = journal.parent, journal.with_name("settings.json")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,12 +43,12 @@ def open_run(journal: Path, schema: str, settings: Mapping[str, Any]) -> None:
 
 
 def read_settings(folder: Path, schema: str) -> dict[str, Any]:
-    """Read what a run was asked for."""
+    """Read the settings of a run."""
     try:
         settings: dict[str, Any] = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise InputError(
-            f"{folder} is no folder of a run: it has no settings.json that can be read.",
+            f"{folder} is not the folder of a run: it has no readable settings.json.",
             "Name a folder that whyword evaluate --out wrote.",
         ) from None
     if (found := settings.pop("schema", None)) != schema:
@@ -60,7 +60,7 @@ def read_settings(folder: Path, schema: str) -> dict[str, Any]:
 
 
 def require_same(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse to go on with a run that was asked for something else; other versions of packages may."""
+    """Refuse to resume a run that has other settings; versions of packages may differ."""
     for name in wanted:
         if name != "versions" and found.get(name) != wanted[name]:
             raise InputError(
@@ -71,14 +71,14 @@ def require_same(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, An
 
 
 def repair(path: Path) -> None:
-    """Cut off a last line that was not written to its end."""
+    """Cut off a last line that was not written completely."""
     if not path.exists():
         return
     with path.open("rb+") as file:
         content = file.read()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            _logger.warning("%s: the last line is cut off; it is done again.", path)
+            _logger.warning("%s: the last line is incomplete; it is computed again.", path)
             file.truncate(whole)
 
 
@@ -90,7 +90,7 @@ def append_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def read_lines(path: Path, read: Callable[[Any], Entry]) -> Iterator[Entry]:
-    """Read what is done, line by line; `read` makes an entry of a line's JSON."""
+    """Read the finished entries line by line; `read` turns a line's JSON into an entry."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:
@@ -100,7 +100,7 @@ def read_lines(path: Path, read: Callable[[Any], Entry]) -> Iterator[Entry]:
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise InputError(
                     f"Line {number} of {path} cannot be read: {error}.",
-                    "Delete it and the lines after it: they are done again when the run goes on.",
+                    "Delete it and the lines after it: they are computed again when the run is resumed.",
                 ) from None
             yield entry
 
