@@ -90,7 +90,7 @@ def test_a_word_that_begins_the_other(model: whyword.Model) -> None:
 def test_foils_that_leave_the_target_at_different_tokens(model: whyword.Model) -> None:
     with refuses(
         whyword.InputError,
-        r"The foils 'toto34', 'have' leave 'toto12' at different tokens\.",
+        r"The foils 'toto34', 'have' diverge from 'toto12' at different tokens\.",
         r"Explain them one at a time\.",
     ):
         whyword.explain(model, "A report", target="toto12", foil=["toto34", "have"])
