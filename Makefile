@@ -6,7 +6,8 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 OLDEST := .venv-oldest
 PROCESSES ?= 2
-PYTEST := -m pytest --numprocesses $(PROCESSES)
+# Each process takes tests that stand together, so that a model, a page or a site is made once for them.
+PYTEST := -m pytest --numprocesses $(PROCESSES) --dist worksteal
 TESTS ?= tests
 # What depends on the versions of transformers and of the other libraries, and not on our code alone.
 OLDEST_TESTS := $(addprefix tests/test_,cli.py doctor.py golden.py identities.py neurons.py proof.py serve.py translators.py view.py)
@@ -73,7 +74,7 @@ wheel: $(OLDEST)/.installed
 
 $(OLDEST)/.installed: $(INSTALLED_DEV) $(BUILT_FROM) constraints-oldest.txt $(shell find src/whyword -name '*.py')
 	rm -rf dist $(OLDEST)
-	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt dist/*.whl
 	touch $@

@@ -23,7 +23,7 @@ HEAD = """# The command
 
 What `whyword --help` and the help of each command say. Results go to stdout, everything else to stderr. The
 exit code is 0 when all went well, 2 when the input, the model or a proof is wrong (two lines on stderr say
-what, and what to do), 130 when it was interrupted.
+what, and what to do), 130 when it was interrupted (a line says what was kept, and the command that goes on).
 """
 
 
@@ -34,7 +34,7 @@ def render_page() -> str:
     from whyword.cli.application import application
 
     commands: list[str] = list(get_command(application).commands)  # type: ignore[attr-defined]
-    sections = [_section("whyword", []), *(_section(f"whyword {name}", [name]) for name in commands)]
+    sections = [_section("whyword", []), *(_section(f"whyword {name}", name.split()) for name in commands)]
     return HEAD + "".join(sections)
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -44,23 +45,43 @@ def shared() -> Path:
 @pytest.fixture(scope="session", params=sorted(FAMILIES))
 def family(request: pytest.FixtureRequest) -> whyword.Model:
     """A tiny float64 model of every catalogued family, all parameters randomised."""
-    return whyword.load(build(request.param, torch.float64))
+    return load_family(request.param)
 
 
 @pytest.fixture(scope="session", params=DISTINCT)
 def distinct(request: pytest.FixtureRequest) -> whyword.Model:
     """The same of families that differ in kind."""
-    return whyword.load(build(request.param, torch.float64))
+    return load_family(request.param)
 
 
 @pytest.fixture(scope="session")
 def llama() -> whyword.Model:
-    return whyword.load(build("llama", torch.float64))
+    return load_family("llama")
 
 
 @pytest.fixture(scope="session")
 def gpt2() -> whyword.Model:
-    return whyword.load(build("gpt2", torch.float64))
+    return load_family("gpt2")
+
+
+@pytest.fixture(scope="session")
+def smollm() -> whyword.Model:
+    """The default model with its real weights, loaded once per process."""
+    from weights import fetch_folder
+
+    return whyword.load(fetch_folder())
+
+
+@pytest.fixture(scope="session")
+def opus(shared: Path) -> whyword.Model:
+    """A real translation model, loaded once per process."""
+    return whyword.load(shared / "models" / "opus-mt-zh-en", dtype="float32")
+
+
+@cache
+def load_family(name: str) -> whyword.Model:
+    """Load the tiny float64 model of a family, once per process."""
+    return whyword.load(build(name, torch.float64))
 
 
 @pytest.fixture(scope="module")

@@ -46,11 +46,6 @@ def toy(request: pytest.FixtureRequest) -> whyword.Model:
     return model
 
 
-@pytest.fixture(scope="module")
-def opus(shared: Path) -> whyword.Model:
-    return whyword.load(shared / "models" / "opus-mt-zh-en", dtype="float32")
-
-
 # ---------------------------------------------------------------- words
 
 

@@ -332,6 +332,13 @@ def test_a_tokenizer_folder_is_read(folder: Path) -> None:
     assert whyword.explain(whyword.load(folder), "A report", target="has").target.text == " has"
 
 
+def test_a_tokenizer_by_position() -> None:
+    tokenizer = toy_tokenizers.make("byte-level")
+    model = whyword.load(build("gpt2", torch.float32, vocab_size=len(tokenizer)), tokenizer)
+    assert model.tokenizer is tokenizer
+    assert whyword.explain(model, "A report", target="has").target.text == " has"
+
+
 def test_things_of_the_wrong_type() -> None:
     """In a process of its own: here the type checker would be first."""
     code = """

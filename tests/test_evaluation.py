@@ -20,7 +20,6 @@ from whyword.evaluation.records import read_run
 
 import toy_tokenizers
 from families import build
-from weights import fetch_folder
 
 NAMES = ["builtin-aga", "builtin-dna", "builtin-ioi"]
 METHODS = ["logit", "alti-logit", "erasure", "gradient-norm"]
@@ -288,10 +287,9 @@ REFERENCE = {
 
 
 @pytest.mark.real
-def test_the_default_model_on_published_data(shared: Path, tmp_path: Path) -> None:
-    model = whyword.load(str(fetch_folder()))
+def test_the_default_model_on_published_data(smollm: whyword.Model, shared: Path, tmp_path: Path) -> None:
     report = evaluate(
-        model,
+        smollm,
         list(REFERENCE),
         tmp_path,
         data=shared / "data",

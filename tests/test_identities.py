@@ -62,7 +62,7 @@ def test_a_capped_logit_is_explained_before_the_cap() -> None:
     assert first.probability == max(choice.probability for choice in [first, *others])
     with torch.no_grad():
         capped = model.network(torch.tensor([prompt_of(9)])).logits[0, -1]
-    explanation = whyword.explain(model, prompt_of(9), target=first.id)
+    explanation = whyword.explain(model, prompt_of(9), target=first.id, foil=None)
     assert explanation.ledger.logit == pytest.approx(first.logit)
     assert 2 * math.tanh(first.logit / 2) == pytest.approx(float(capped[first.id]), rel=1e-5)
     assert explanation.target.probability == pytest.approx(float(capped.softmax(-1)[first.id]), rel=1e-5)
@@ -181,7 +181,7 @@ def test_weights_of_several_types() -> None:
     network.model.norm.register_forward_hook(lambda _module, _inputs, output: output.float())
     model = whyword.load(network)
     assert model.dtype == torch.bfloat16
-    assert whyword.explain(model, prompt_of(12), target=5).ledger.error <= 2e-2
+    assert whyword.explain(model, prompt_of(12), target=5, foil=None).ledger.error <= 2e-2
 
 
 def test_generation_is_greedy_and_without_dropout() -> None:

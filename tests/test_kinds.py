@@ -62,7 +62,7 @@ def test_every_kind_has_a_result(results: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_everything_in_the_table_is_there(kind: Kind) -> None:
-    homes = [kind.result, kind.declared, kind.terminal, kind.frame, kind.title]
+    homes = [kind.result, kind.declared, kind.terminal, kind.frame, kind.wording]
     for home in [*homes, *kind.formats.values(), *kind.by_head.values()]:
         assert home is None or callable(find_at(home)), home
 

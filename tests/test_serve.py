@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ import httpx
 import toy_translators
 import whyword
 from whyword.cli.application import application
+from whyword.results.account import describe_fully
 from whyword.serve.access import LOCAL, Limits
 from whyword.serve.hosting import is_loopback, make_access, make_server, open_socket
 
@@ -116,7 +118,7 @@ def answer_directly(model: whyword.Model, route: str, more: dict[str, Any]) -> d
     asked = {"foil": "auto", **{name: value for name, value in more.items() if name != "account"}}
     call = {"explain": whyword.explain, "compare": whyword.compare, "neurons": whyword.neurons}[route]
     found = call(model, PROMPT, **asked)
-    return {**found.to_dict(), "account": whyword.account(found).to_dict()} if full else found.to_dict()
+    return describe_fully(found) if full else found.to_dict()
 
 
 def test_chat_turns_and_other_models(client: httpx.Client) -> None:
@@ -493,7 +495,8 @@ def test_the_command_serves_until_it_is_interrupted(folder: Path) -> None:
         rest = process.stderr.read()
     assert process.returncode == 130
     assert "whoever reaches this machine can use the models" in rest
-    assert rest.endswith("stopped\n")
+    again = shlex.join(["whyword", *command[3:]])
+    assert rest.endswith(f"Stopped: the server keeps nothing. Start it again with: {again}\n")
 
 
 def test_the_command_says_what_it_needs() -> None:

@@ -42,11 +42,6 @@ def bare() -> whyword.Model:
     return whyword.load(build("marian", torch.float64))
 
 
-@pytest.fixture(scope="session")
-def opus(shared: Path) -> whyword.Model:
-    return whyword.load(shared / "models" / "opus-mt-zh-en", dtype="float32")
-
-
 # ---------------------------------------------------------------- pieces
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..document.kinds import ALIGNMENT_SCHEMA
 from ..document.numbers import read_tensor, require_index
 from ..results.shown import Shown
+from ..view.sentences import worded
 from .links import Link, Links, write_links
 
 __all__ = ["CHOICES", "Alignment", "AlignmentDocument", "align_words"]
@@ -76,6 +77,7 @@ class Alignment(Shown):
         """Give the links as a line of a talp file: `1-1 2-3`, words counted from 1."""
         return write_links([Links(frozenset(self.links))], "talp").rstrip("\n")
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
         return {

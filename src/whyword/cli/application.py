@@ -8,25 +8,30 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .commands.ablate import ablate
 from .commands.aer import aer
 from .commands.align import align
 from .commands.compare import compare
 from .commands.datasets import datasets
 from .commands.doctor import doctor
 from .commands.evaluate import evaluate
+from .commands.evaluate_alignment import evaluate_alignment
 from .commands.evidence import evidence
 from .commands.explain import explain
 from .commands.models import models
 from .commands.neurons import neurons
 from .commands.predict import predict
 from .commands.serve import serve
+from .commands.survey import survey
 from .commands.table_and_figures import figures, table
 from .commands.translate import translate
+from .help_layout import Command, Commands
 
 __all__ = ["application", "main"]
 
 application = typer.Typer(
     name="whyword",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -36,6 +41,8 @@ for command in (
     explain,
     compare,
     neurons,
+    survey,
+    ablate,
     predict,
     translate,
     align,
@@ -45,11 +52,12 @@ for command in (
     datasets,
     evidence,
     evaluate,
+    evaluate_alignment,
     table,
     figures,
     aer,
 ):
-    application.command()(command)
+    application.command(command.__name__.replace("_", " "), cls=Command)(command)
 
 
 def _show_version(wanted: bool) -> bool:
@@ -74,6 +82,8 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         application()
+    except KeyboardInterrupt:  # before a command began
+        sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -70,8 +70,8 @@ class Kind:
     """What it is shown by in the terminal unless told otherwise."""
     frame: str | None = None
     """Home of what makes a data frame of it."""
-    title: str | None = None
-    """Home of what gives the title of its page."""
+    wording: str | None = None
+    """Home of what gives the sentences that pages show with it, the question first."""
 
 
 _JSON = {".json": "view.saving:render_json"}
@@ -85,7 +85,6 @@ _SCORES = {
 }
 """What shows scores of tokens."""
 _SCORES_FRAME = "view.data_frames:make_frame"
-_TITLE = "view.wording:headline"
 _HEADS = dict.fromkeys((".png", ".svg"), "view.unit_plots:render_heads")
 
 KINDS: tuple[Kind, ...] = (
@@ -99,7 +98,7 @@ KINDS: tuple[Kind, ...] = (
         by_head=_HEADS,
         by="block",
         frame=_SCORES_FRAME,
-        title=_TITLE,
+        wording="view.sentences:describe_explanation",
     ),
     Kind(
         name="continuation",
@@ -110,7 +109,7 @@ KINDS: tuple[Kind, ...] = (
         formats=_SCORES,
         by="block",
         frame=_SCORES_FRAME,
-        title=_TITLE,
+        wording="view.sentences:describe_continuation",
     ),
     Kind(
         name="comparison",
@@ -122,7 +121,7 @@ KINDS: tuple[Kind, ...] = (
         by_head=_HEADS,
         by="token",
         frame=_SCORES_FRAME,
-        title=_TITLE,
+        wording="view.sentences:describe_comparison",
     ),
     Kind(
         name="translation",
@@ -133,7 +132,7 @@ KINDS: tuple[Kind, ...] = (
         formats=_SCORES,
         by="word",
         frame=_SCORES_FRAME,
-        title=_TITLE,
+        wording="view.sentences:describe_translation",
     ),
     Kind(
         name="alignment",
@@ -143,13 +142,14 @@ KINDS: tuple[Kind, ...] = (
         terminal="view.alignment_grid:print_alignment",
         formats={
             **_JSON,
-            ".html": "view.alignment_grid:render_alignment_html",
+            **_HTML,
             **dict.fromkeys((".png", ".svg"), "view.alignment_plots:plot_alignment"),
             ".csv": "view.alignment_grid:render_alignment_csv",
             ".talp": "view.alignment_grid:render_talp",
             ".pharaoh": "view.alignment_grid:render_pharaoh",
         },
         frame="view.alignment_grid:make_alignment_frame",
+        wording="view.sentences:describe_alignment",
     ),
     Kind(
         name="prediction",
@@ -174,7 +174,7 @@ KINDS: tuple[Kind, ...] = (
         },
         by="neuron",
         frame="view.unit_tables:make_unit_frame",
-        title=_TITLE,
+        wording="view.sentences:describe_neurons",
     ),
     Kind(
         name="survey",
@@ -189,6 +189,7 @@ KINDS: tuple[Kind, ...] = (
             ".csv": "view.unit_tables:render_unit_csv",
         },
         frame="view.unit_tables:make_unit_frame",
+        wording="view.sentences:describe_survey",
     ),
     Kind(
         name="top examples",

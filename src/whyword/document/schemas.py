@@ -85,7 +85,7 @@ def _adapter(kind: Kind) -> "TypeAdapter[Any]":
 
     named = {
         "schema": _annotate(Literal[kind.schema], Field(description=_SCHEMA_FIELD)),
-        "wording": NotRequired[_annotate(dict[str, str | list[str]], Field(description=_WORDING_FIELD))],
+        "wording": NotRequired[_annotate(dict[str, Any], Field(description=_WORDING_FIELD))],
     }
     return TypeAdapter(_to_object(find_at(kind.declared), named))
 

@@ -40,7 +40,7 @@ def read_examples(model: Model, examples: Sequence[Example]) -> tuple[list[Asked
 
 def record_examples(model: Model, asked: Sequence[Asked], plan: Plan) -> Iterator[Recorded]:
     """Record examples in batches of similar length; a batch that runs out of memory is halved."""
-    batches = cut_prompts(model, asked, ["logit"], None)
+    batches = cut_prompts(model, asked, plan, None)
     return run_prompts(batches, lambda batch: _record(model, batch, plan))
 
 

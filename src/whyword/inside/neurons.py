@@ -1,7 +1,7 @@
 """The neurons of one prediction."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -22,6 +22,7 @@ from ..results.explanation import Explanation
 from ..tokens import Tokens
 from ..trace import Plan, Trace, record
 from ..trace.memory_plan import Request, make_plan
+from ..view.sentences import worded
 from .neuron_names import Layout, NeuronName, lay_out_model, read_name
 from .neuron_records import NeuronBlockRecord, NeuronsDocument
 
@@ -95,6 +96,7 @@ class Neurons(ExplainedPrediction):
         """Print the strongest neurons; `top`: how many that raise, and how many that lower."""
         super().show(by, top)
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON document."""
         return {
@@ -160,19 +162,21 @@ def neurons(
     prompt: Prompt,
     *,
     target: Word | None = None,
-    foil: Word | Sequence[Word] | None = None,
+    foil: Word | Sequence[Word] | None = "auto",
     top: int = 10,
     names: Sequence[str] = (),
+    max_memory: int | str | None = None,
 ) -> Neurons:
-    """Return what every MLP neuron adds to the next token's logit, or to its difference to the foil's.
+    """Return what every MLP neuron adds to the difference between the logits of target and foil.
 
-    `target`, `foil`: see `explain`. `top`: of how many neurons that raise it most, and of how many that lower
-    it most, the tokens that they promote are named. `names`: these neurons instead ("12.383").
+    `target`, `foil`, `max_memory`: see `explain`. `top`: of how many neurons that raise it most, and of how
+    many that lower it most, the tokens that they promote are named. `names`: these neurons instead
+    ("12.383").
     """
     layouts = lay_out_model(require_model(model))
     asked = [(name.block, layouts[name.block].place(name)) for name in (read_name(n, layouts) for n in names)]
     context, question = ask(model, prompt, target, foil)
-    plan = replace(make_plan(model, Request(1, len(context)), Plan(), None), neurons=True)
+    plan = make_plan(model, Request(1, len(context)), Plan(neurons=True), max_memory)
     trace = record(model, [context.ids], last_places([context]), plan)
     targets = [choose(question, trace.logits[0])]
     (compared,) = compare_trace(model, [context], trace, targets, ["logit"], [len(question.forced)])

@@ -21,6 +21,7 @@ from ..results.shown import Shown
 from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
 from ..trace import Plan
+from ..view.sentences import worded
 from .example_batches import Recorded, read_examples, record_examples
 from .neuron_names import Layout, lay_out_model
 from .split import OTHER, Split
@@ -78,6 +79,7 @@ class Survey(Shown):
             )
         return known[block]
 
+    @worded
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """Return the JSON document; `top`: how many are ranked; by default ten, or as many as were read."""
         return {

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..runs.journal import require_same
 from ..runs.whole_files import write_aside
 
-__all__ = ["Group", "Tally", "read_tally"]
+__all__ = ["Group", "Tally", "count_examples", "read_tally"]
 
 
 @dataclass
@@ -94,6 +94,14 @@ class Tally:
             raise InputError(
                 f"{path} cannot be written: {error}.", "Name a folder that you may write to."
             ) from None
+
+
+def count_examples(path: Path) -> int:
+    """Count the examples that a file holds sums of; 0 where it is not there."""
+    if not path.exists():
+        return 0
+    with safe_open(path, "pt") as file:
+        return int(json.loads(file.metadata()["whyword"])["done"])
 
 
 def read_tally(path: Path, settings: Mapping[str, Any], widths: tuple[int, ...]) -> Tally:

@@ -32,8 +32,8 @@ _PROBE = 12
 
 def load(
     source: Any = None,
-    *,
     tokenizer: Any | None = None,
+    *,
     dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
     allow: str | Collection[str] = (),

@@ -49,15 +49,15 @@ def explain_batch(
     prompts: Iterable[Prompt],
     *,
     targets: Word | Iterable[Word | None] | None = None,
-    foils: Word | Iterable[Word | Sequence[Word] | None] | None = None,
+    foils: Word | Iterable[Word | Sequence[Word] | None] | None = "auto",
     method: str = DEFAULT_METHOD,
     batch_size: int | None = None,
 ) -> Iterator[Explanation]:
     """Explain the next token of many prompts, in order, with one run of the network per batch.
 
-    `targets`, `foils`: one for each prompt (see `explain`), or one word for all; foils may be "auto".
-    `batch_size`: the most prompts of a run; None: as many as help, and fit into half of the free memory.
-    Up to 1,024 prompts (or 16 batches) are read ahead.
+    `targets`, `foils`: one for each prompt (see `explain`), or one for all. `batch_size`: the most prompts of
+    a run; None: as many as help, and fit into half of the free memory. Up to 1,024 prompts (or 16 batches)
+    are read ahead.
     """
     compared = compare_batch(
         model, prompts, targets=targets, foils=foils, methods=[method], batch_size=batch_size
@@ -70,7 +70,7 @@ def compare_batch(
     prompts: Iterable[Prompt],
     *,
     targets: Word | Iterable[Word | None] | None = None,
-    foils: Word | Iterable[Word | Sequence[Word] | None] | None = None,
+    foils: Word | Iterable[Word | Sequence[Word] | None] | None = "auto",
     methods: Sequence[str] | None = None,
     batch_size: int | None = None,
 ) -> Iterator[Comparison]:
@@ -112,11 +112,11 @@ def _compare_all(
     total: int | None,
 ) -> Iterator[Comparison]:
     """Compare window after window; an error is raised when it is its prompt's turn."""
-    done = 0
+    done, plan = 0, plan_methods(model, methods)
     while window := list(islice(asked, _AHEAD if batch_size is None else 16 * batch_size)):
         found: dict[int, Comparison | InputError] = {}
         read = [each for each in window if isinstance(each, Asked)]
-        batches = cut_prompts(model, read, methods, batch_size)
+        batches = cut_prompts(model, read, plan, batch_size)
         for results in run_prompts(batches, lambda batch: _compare_together(model, batch, methods)):
             found.update(results)
             while done in found:
@@ -156,10 +156,10 @@ def _one_for_each(words: Any) -> Iterator[Any]:
 
 
 def cut_prompts(
-    model: Model, asked: Sequence[Asked], methods: list[str], batch_size: int | None
+    model: Model, asked: Sequence[Asked], plan: Plan, batch_size: int | None
 ) -> list[list[Asked]]:
     """Cut prompts into batches of similar length; the batch with the first prompt comes first."""
-    room, plan = int(_SHARE * free_memory(model.device)), plan_methods(model, methods)
+    room = int(_SHARE * free_memory(model.device))
 
     def fits(batch: Sequence[Asked]) -> bool:
         shortest, longest = len(batch[0].context), len(batch[-1].context)

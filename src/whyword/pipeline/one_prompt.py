@@ -32,16 +32,16 @@ def explain(
     prompt: Prompt,
     *,
     target: Word | None = None,
-    foil: Word | Sequence[Word] | None = None,
+    foil: Word | Sequence[Word] | None = "auto",
     method: str = DEFAULT_METHOD,
     max_memory: int | str | None = None,
 ) -> Explanation:
-    """Explain the next token of a prompt, or why it is the target and not the foil.
+    """Explain why the next token of a prompt is the target and not the foil.
 
-    `target`: a word or token id; None: the model's first choice. `foil`: the same, several of them (the mean
-    of their directions), or "auto": the model's runner-up. Words of several tokens are explained at the first
-    token where target and foil differ. `max_memory`: bytes, or a text such as "2GB", that the explanation may
-    take beyond the forward pass; None: what is free.
+    `target`: a word or token id; None: the model's first choice. `foil`: the same, or several (the mean of
+    their directions); "auto": the model's runner-up; None: no contrast, the logit of the target itself. Words
+    of several tokens are explained at the first token where target and foil differ. `max_memory`: bytes, or a
+    text such as "2GB", that the explanation may take beyond the forward pass; None: what is free.
     """
     return compare(model, prompt, target=target, foil=foil, methods=[method], max_memory=max_memory)[method]
 
@@ -51,7 +51,7 @@ def compare(
     prompt: Prompt,
     *,
     target: Word | None = None,
-    foil: Word | Sequence[Word] | None = None,
+    foil: Word | Sequence[Word] | None = "auto",
     methods: Sequence[str] | None = None,
     max_memory: int | str | None = None,
 ) -> Comparison:
@@ -73,7 +73,7 @@ def explain_continuation(
     prompt: Prompt,
     continuation: str | Sequence[int] | None = None,
     *,
-    foil: str | None = None,
+    foil: str | None = "auto",
     method: str = DEFAULT_METHOD,
     new_tokens: int = 20,
     max_memory: int | str | None = None,
@@ -81,7 +81,8 @@ def explain_continuation(
     """Explain every token of a continuation from one recorded pass.
 
     `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
-    `foil`: None, or "auto": the runner-up at each position. `.sum()` explains the whole continuation.
+    `foil`: "auto": the runner-up at each position; None: no contrast. `.sum()` explains the whole
+    continuation.
     `max_memory`: see `explain`.
     """
     names = list_methods([method])

@@ -43,7 +43,9 @@ def explain_translation(
     """Explain every token of a translation, teacher-forced, from one recorded pass.
 
     `translation`: text or token ids; None: the model's own, by its generation settings but without sampling.
-    `foil`: a word and which word of the translation it is contrasted with, counted from 1: `("shore", 3)`.
+    `foil`: a word and which word of the translation it is contrasted with, counted from 1: `("shore", 3)`;
+    None: no contrast. Unlike in `explain`, that is the default: a contrast with the runner-up of every step
+    would cancel what the source contributes to both words, and alignments are read off the logit itself.
     Languages: codes that the tokenizer knows, of a model that translates between many. `threshold`: tokens
     with a smaller source share are flagged as possibly hallucinated.
     """

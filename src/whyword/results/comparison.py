@@ -11,6 +11,7 @@ from torch import Tensor
 from ..attribute.methods import METHODS, Measure, measure_of
 from ..document.kinds import COMPARISON_SCHEMA, notes_of
 from ..document.numbers import inside, misfit, read_tensor, require_length, to_numbers
+from ..view.sentences import worded
 from .explained_prediction import (
     ExplainedPrediction,
     Numbers,
@@ -78,6 +79,7 @@ class Comparison(ExplainedPrediction, Mapping[str, Explanation]):
             f"<Comparison: {self._ask()}; {', '.join(self)} on {self.model}, logit {self.ledger.logit:+.3f}>"
         )
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document: the prediction once, and the scores of every method."""
         return {

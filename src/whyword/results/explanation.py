@@ -14,6 +14,7 @@ from ..attribute.methods import Measure, measure_of
 from ..document.kinds import CONTINUATION_SCHEMA, SCHEMA, notes_of
 from ..document.numbers import inside, misfit, read_tensor, require_length, to_numbers
 from ..ledger import Ledger
+from ..view.sentences import worded
 from .explained_prediction import ExplainedPrediction, Numbers, PredictionRecord, read_prediction
 from .prediction import Choice
 from .shown import Shown
@@ -124,6 +125,7 @@ class Explanation(ExplainedPrediction):
             sums[token.word] = sums.get(token.word, 0.0) + score
         return list(zip(self.tokens.words(), sums.values(), strict=True))
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
         return {
@@ -177,6 +179,7 @@ class Continuation(Shown, Sequence[Explanation]):
         """The continuation."""
         return "".join(explanation.target.text for explanation in self.explanations)
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document: those of all tokens, in order."""
         return {

@@ -12,6 +12,7 @@ from ..document.kinds import TRANSLATION_SCHEMA, notes_of
 from ..document.numbers import inside, misfit, read_tensor, require_index, require_length, to_numbers
 from ..ledger import Ledger
 from ..tokens import Token, Tokens
+from ..view.sentences import worded
 from .explained_prediction import Count, LedgerRecord, Numbers, ledger_to_dict, read_ledger
 from .prediction import Choice
 from .shown import Shown
@@ -136,6 +137,7 @@ class Translation(Shown):
 
         print_by_kind(at_block(self.to_dict(), block), Console(highlight=False), by, top)
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document: one matrix of explained tokens × (source | prefix), and the same by block.
 

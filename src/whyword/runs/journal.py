@@ -18,6 +18,12 @@ __all__ = ["append_lines", "open_run", "read_lines", "read_settings", "repair", 
 
 Entry = TypeVar("Entry")
 _logger = logging.getLogger("whyword")
+_ABSENT = object()
+"""What stands for a setting that was not given."""
+_SHOWN = 80
+"""Characters that are shown of a value."""
+_BEFORE = 20
+"""Characters that are shown before the first one that differs."""
 
 
 def open_run(journal: Path, schema: str, settings: Mapping[str, Any]) -> None:
@@ -62,12 +68,48 @@ def read_settings(folder: Path, schema: str) -> dict[str, Any]:
 def require_same(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse to resume a run that has other settings; versions of packages may differ."""
     for name in wanted:
-        if name != "versions" and found.get(name) != wanted[name]:
+        # As JSON keeps it: a tuple that was written is a list when it is read.
+        there, here = found.get(name), json.loads(json.dumps(wanted[name]))
+        if name != "versions" and there != here:
+            place, there, here = _find_difference(name, there, here)
             raise InputError(
-                f"{folder} holds a run with other settings: {name} is {_short(found.get(name))} there, "
-                f"{_short(wanted[name])} here.",
+                f"{folder} holds a run with other settings: {place} is {there} there, {here} here.",
                 "Name another folder, or delete this one: runs are not mixed.",
             )
+
+
+def _find_difference(place: str, there: Any, here: Any) -> tuple[str, str, str]:
+    """Go down to the first nested value that differs; give its place, and both values around the difference.
+
+    Lists of different lengths differ as a whole where one begins the other.
+    """
+    if isinstance(there, dict) and isinstance(here, dict):
+        key = next(key for key in {**there, **here} if there.get(key, _ABSENT) != here.get(key, _ABSENT))
+        return _find_difference(f"{place}.{key}", there.get(key, _ABSENT), here.get(key, _ABSENT))
+    if isinstance(there, list) and isinstance(here, list):
+        pairs = enumerate(zip(there, here, strict=False), start=1)
+        for number, (one, other) in pairs:
+            if one != other:
+                return _find_difference(f"entry {number} of {place}", one, other)
+        return f"the number of entries of {place}", str(len(there)), str(len(here))
+    return place, *_cut_around_difference(_write(there), _write(here))
+
+
+def _write(value: Any) -> str:
+    return "not set" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
+
+
+def _cut_around_difference(there: str, here: str) -> tuple[str, str]:
+    """Cut two texts to the part around the first character that differs, where they are long."""
+    pairs = enumerate(zip(there, here, strict=False))
+    same = next((place for place, (one, other) in pairs if one != other), min(len(there), len(here)))
+    start = max(0, same - _BEFORE) if max(len(there), len(here)) > _SHOWN else 0
+    return _cut(there, start), _cut(here, start)
+
+
+def _cut(text: str, start: int) -> str:
+    end = start + _SHOWN
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
 
 
 def repair(path: Path) -> None:
@@ -103,8 +145,3 @@ def read_lines(path: Path, read: Callable[[Any], Entry]) -> Iterator[Entry]:
                     "Delete it and the lines after it: they are computed again when the run is resumed.",
                 ) from None
             yield entry
-
-
-def _short(value: object) -> str:
-    shown = json.dumps(value, ensure_ascii=False)
-    return shown if len(shown) <= 80 else shown[:77] + "..."

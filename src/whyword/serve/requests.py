@@ -144,7 +144,9 @@ class Continuing(Prompting):
     """Why every token of a continuation."""
 
     continuation: Text | None = Field(None, description="Default: what the model generates.")
-    foil: Literal["auto"] | None = None
+    foil: Literal["auto"] | None = Field(
+        "auto", description="auto: the runner-up at each position; null: none."
+    )
     method: str = _name_one(METHODS)
     new_tokens: int = Field(12, ge=1)
 

@@ -1,9 +1,8 @@
-"""An alignment in pictures: words of the translation over those of the source, with the links marked.
+"""An alignment in the terminal and in files: words of the translation over those of the source, links marked.
 
-All is made from the document; gold links, where they are given, are drawn beside those that were found.
+All is made from the document; human (gold) links, where it has them, are drawn beside those that were found.
 """
 
-import html
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,9 @@ from rich.text import Text
 
 from ..document.kinds import Document
 from ..errors import InputError
-from .colour import Colour, is_dark, seismic
+from .colour import is_dark, seismic
 from .data_frames import frame_of
+from .sentences import name_alignment
 from .sheet import write_csv
 from .wording import label
 
@@ -23,40 +23,17 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
+    "add_gold",
     "make_alignment_frame",
     "print_alignment",
     "render_alignment",
     "render_alignment_csv",
-    "render_alignment_html",
-    "render_alignment_table",
     "render_pharaoh",
     "render_talp",
-    "say_alignment",
     "share",
 ]
 
 _LINK = "●"
-_STYLE = """
-.alignment { border-collapse: collapse; font: 13px/1.3 system-ui, sans-serif; }
-.alignment th { font-weight: normal; padding: 2px 6px; text-align: right; white-space: nowrap; }
-.alignment thead th { height: 9em; vertical-align: bottom; padding: 2px; }
-.alignment thead th span { writing-mode: vertical-rl; transform: rotate(180deg); }
-.alignment td { min-width: 1.6em; height: 1.6em; text-align: center; border: 1px solid #ddd; }
-.alignment td.link { outline: 2px solid #111; outline-offset: -2px; }
-.alignment td.gold { box-shadow: inset 0 0 0 4px #1b9e3f; }
-body { font: 15px/1.4 system-ui, sans-serif; margin: 2em; } .scroll { overflow-x: auto; }
-"""
-
-
-def say_alignment(document: Document) -> str:
-    """Name the model, the method and where it was read."""
-    where = "all decoder blocks" if document["block"] is None else f"decoder block {document['block']}"
-    parts = [document["model"], document["method"]]
-    if document["method"] != "smoothgrad":
-        parts.append(where)
-    if document["step"] == "input":
-        parts.append("where words are read")
-    return ", ".join(parts)
 
 
 def share(document: Document) -> list[list[float]]:
@@ -80,7 +57,7 @@ def print_alignment(
 def render_alignment(document: Document, width: int, *, colour: bool) -> Text:
     """Render an alignment for a terminal of some width: columns are numbered words of the source."""
     source, target = [[label(word) for word in document[side]] for side in ("source", "target")]
-    text = Text(f"{say_alignment(document)}\n\n", style="bold")
+    text = Text(f"{name_alignment(document)}\n\n", style="bold")
     if not source or not target:
         return text.append("nothing to align", style="default")
     links = {(own, other) for own, other in document["links"]}
@@ -110,49 +87,12 @@ def _ground(value: float) -> Style:
     return Style(bold=False, color=ink, bgcolor=f"rgb({red},{green},{blue})")
 
 
-def render_alignment_html(documents: Sequence[Document]) -> str:
-    """Give a page that needs nothing else, with alignments below each other; links have a black frame."""
-    title = html.escape(say_alignment(documents[0]))
-    tables = "".join(
-        f'<p>{html.escape(say_alignment(each))}</p><div class="scroll">{render_alignment_table(each)}</div>'
-        for each in documents
-    )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>Alignment: {title}</title></head><body>{tables}</body></html>\n"
-    )
-
-
-def render_alignment_table(document: Document, gold: Collection[Sequence[int]] = ()) -> str:
-    """Give the heat map as a table of HTML."""
-    links, known = ({(own, other) for own, other in each} for each in (document["links"], gold))
-    heads = "".join(f'<th scope="col"><span>{_escape(word)}</span></th>' for word in document["source"])
-    rows = []
-    for place, (word, shares) in enumerate(zip(document["target"], share(document), strict=True)):
-        cells = []
-        for index, value in enumerate(shares):
-            names = [name for name, own in (("link", links), ("gold", known)) if (index, place) in own]
-            number = document["scores"][place][index]
-            title = f"{document['source'][index]} – {word}: {number:+.3f}"
-            cells.append(
-                f'<td class="{" ".join(names)}" style="background:{_web(seismic(value * 0.5))}" '
-                f'title="{_escape(title)}">{_LINK if (index, place) in links else ""}</td>'
-            )
-        rows.append(f'<tr><th scope="row">{_escape(word)}</th>{"".join(cells)}</tr>')
-    return (
-        f'<style>{_STYLE}</style><table class="alignment"><thead><tr><th></th>{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
-
-
-def _escape(text: str) -> str:
-    return html.escape(label(text))
-
-
-def _web(colour: Colour) -> str:
-    return "#" + "".join(f"{round(255 * part):02x}" for part in colour)
+def add_gold(
+    document: Document, sure: Collection[Sequence[int]], possible: Collection[Sequence[int]] = ()
+) -> Document:
+    """Give the document with human links, which its report frames."""
+    gold = {"sure": sorted(map(list, sure)), "possible": sorted(map(list, possible))}
+    return {**document, "gold": gold}
 
 
 def render_alignment_csv(document: Document) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..reporting import Bos, Chat, Debug, Dtype, Json, ModelNames, print_json, reporting, show_progress
+from ..reporting import Allow, Bos, Chat, Debug, Dtype, Json, ModelNames, print_json, reporting, show_progress
 from ..sources import open_models, read_source
 
 __all__ = ["predict"]
@@ -12,22 +12,25 @@ __all__ = ["predict"]
 
 @reporting
 def predict(
-    prompt: Annotated[str, typer.Argument(help="The text to continue; - reads it from stdin.")],
-    top: Annotated[int, typer.Option("--top", min=1, help="How many tokens to show.")] = 10,
+    prompt: Annotated[
+        str, typer.Argument(metavar="PROMPT", help="The text to continue; - reads it from stdin.")
+    ],
+    top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="How many tokens to show.")] = 10,
     model: ModelNames = None,
     bos: Bos = None,
     chat: Chat = False,
     ids: Annotated[bool, typer.Option("--ids", help="The prompt is token ids.")] = False,
     dtype: Dtype = None,
+    allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List the tokens that the model would go on with: logits and probabilities."""
+    """List the tokens that the model would continue with, with logits and probabilities."""
     from ...pipeline.one_prompt import predict
 
     source = read_source(prompt, bos=bos, chat=chat, ids=ids)
     documents: list[dict[str, Any]] = []
-    for loaded in open_models(model, dtype=dtype):
+    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
         with show_progress(f"Running {loaded.name} …"):
             predicted = predict(loaded, source.prompt(loaded), top=top)
         documents.append(predicted.to_dict())
