@@ -19,11 +19,11 @@ __all__ = ["append_lines", "open_run", "read_lines", "read_settings", "repair", 
 Entry = TypeVar("Entry")
 _logger = logging.getLogger("whyword")
 _ABSENT = object()
-"""What stands for a setting that was not given."""
+"""Marks a setting that is not set."""
 _SHOWN = 80
-"""Characters that are shown of a value."""
+"""Most characters shown of a value."""
 _BEFORE = 20
-"""Characters that are shown before the first one that differs."""
+"""Characters shown before the first one that differs."""
 
 
 def open_run(journal: Path, schema: str, settings: Mapping[str, Any]) -> None:
@@ -79,9 +79,9 @@ def require_same(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, An
 
 
 def _find_difference(place: str, there: Any, here: Any) -> tuple[str, str, str]:
-    """Go down to the first nested value that differs; give its place, and both values around the difference.
+    """Find the first nested value that differs; return its path, and both values around the difference.
 
-    Lists of different lengths differ as a whole where one begins the other.
+    Where one list is the start of another, their lengths differ.
     """
     if isinstance(there, dict) and isinstance(here, dict):
         key = next(key for key in {**there, **here} if there.get(key, _ABSENT) != here.get(key, _ABSENT))
@@ -100,7 +100,7 @@ def _write(value: Any) -> str:
 
 
 def _cut_around_difference(there: str, here: str) -> tuple[str, str]:
-    """Cut two texts to the part around the first character that differs, where they are long."""
+    """Cut two long texts to the part around the first character that differs."""
     pairs = enumerate(zip(there, here, strict=False))
     same = next((place for place, (one, other) in pairs if one != other), min(len(there), len(here)))
     start = max(0, same - _BEFORE) if max(len(there), len(here)) > _SHOWN else 0
