@@ -13,19 +13,19 @@ HEAD = """# Documents
 
 <!-- Written by docs/generate_schemas.py from the declared fields. Do not edit. -->
 
-Every result has a JSON document: `to_dict()` gives it, `.save("name.json")` and `--json` write it, and every
-view is made from it. `whyword.read("name.json")` gives back a result of any kind, `from_dict` of a result's
-class makes it of a document that is already parsed. A document that does not fit is refused in two lines that
-name the first place that does not fit (`ledger.mlp[3]`).
+Every result has a JSON document: `to_dict()` returns it, `.save("name.json")` and `--json` write it, and
+every view is made from it. `whyword.read("name.json")` reads a result of any kind; `from_dict` of a result's
+class reads a document that is already parsed. An invalid document is refused with an error that names the
+first invalid field (`ledger.mlp[3]`).
 
-`schema` names the kind and its version. Ignore keys that you do not know, as whyword does: a new key is not a
-new version. All numbers are finite. In lists, blocks, heads, tokens and neurons are counted from 0; labels
-count blocks and heads from 1.
+`schema` names the kind and its version. Ignore unknown keys, as whyword does: a new key is not a new
+version. All numbers are finite. In lists, blocks, heads, tokens and neurons are counted from 0; labels count
+blocks and heads from 1.
 """
 
 
 def render_files() -> dict[Path, str]:
-    """Give the files: a JSON Schema for every kind, and the page."""
+    """Return the files: a JSON Schema for every kind, and the page."""
     from whyword.document.kinds import KINDS
     from whyword.document.schemas import make_schema
 

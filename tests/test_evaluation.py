@@ -126,7 +126,7 @@ def test_a_run_that_is_there_goes_on_and_repairs_a_cut_line(
         (tmp_path / name).write_bytes((run / name).read_bytes())
     (tmp_path / "examples.jsonl").write_bytes(whole[: len(whole) * 2 // 3])
     evaluate(model, NAMES, tmp_path, data="builtin", methods=METHODS, limit=4)
-    assert "the last line is cut off" in caplog.text
+    assert "the last line is incomplete" in caplog.text
     assert sorted((tmp_path / "examples.jsonl").read_bytes().splitlines()) == sorted(whole.splitlines())
     assert (tmp_path / "table.md").read_bytes() == (run / "table.md").read_bytes()
 
@@ -263,7 +263,7 @@ def test_bad_input(model: whyword.Model, run: Path, tmp_path: Path) -> None:
         evaluate(model, ["aga"], tmp_path, data="builtin", methods=["logits"])
     with pytest.raises(whyword.InputError, match=r"no conventions 'mine'\.\nThere are: ours, paper"):
         evaluate(model, ["aga"], tmp_path, data="builtin", conventions="mine")
-    with pytest.raises(whyword.InputError, match="is no folder of a run"):
+    with pytest.raises(whyword.InputError, match="is not the folder of a run"):
         read_report(tmp_path)
     strange = tmp_path / "strange.csv"
     strange.write_text("set,logit\naga,1\n")

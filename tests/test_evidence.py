@@ -201,7 +201,7 @@ def test_without_spacy(monkeypatch: pytest.MonkeyPatch) -> None:
         find_evidence([], "npi")
     assert str(caught.value) == (
         "Evidence is found with spaCy, which is not installed.\n"
-        "pip install 'whyword[evidence]', then: python -m spacy download en_core_web_sm"
+        "Install it: pip install spacy, then: python -m spacy download en_core_web_sm"
     )
 
 
@@ -220,5 +220,5 @@ def test_pipelines_that_will_not_do(pipeline: str, tmp_path: Path, monkeypatch: 
     with pytest.raises(InputError) as caught:
         open_pipeline()
     assert str(caught.value) == (
-        "No English pipeline of spaCy is installed.\npython -m spacy download en_core_web_sm"
+        "No English spaCy pipeline is installed.\nRun: python -m spacy download en_core_web_sm"
     )

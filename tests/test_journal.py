@@ -23,7 +23,7 @@ def test_a_run_goes_on_after_a_cut_line(tmp_path: Path, caplog: pytest.LogCaptur
     with journal.open("a") as file:
         file.write('{"te')
     open_run(journal, "mine/1", {**settings, "versions": {"torch": "2"}})
-    assert "the last line is cut off" in caplog.text
+    assert "the last line is incomplete" in caplog.text
     assert list(read_lines(journal, dict)) == written
     assert read_settings(journal.parent, "mine/1") == settings
 

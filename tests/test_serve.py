@@ -187,7 +187,7 @@ def test_the_description_names_every_route(client: httpx.Client) -> None:
         ("explain", {"prompt": PROMPT, "pickle": "x"}, "pickle: Extra inputs are not permitted."),
         ("explain", {"prompt": "\ud800"}, "prompt"),
         ("explain", {"prompt": [{"role": "user"}]}, "prompt.0.content: Field required."),
-        ("explain", {"prompt": LONG * 2}, "this server takes at most 3,000.\nShorten it"),
+        ("explain", {"prompt": LONG * 2}, "but this server accepts at most 3,000.\nShorten it"),
         (
             "continue",
             {"prompt": PROMPT, "new_tokens": 101},
@@ -195,7 +195,7 @@ def test_the_description_names_every_route(client: httpx.Client) -> None:
         ),
         ("continue", {"prompt": PROMPT, "continuation": LONG * 2}, "prompt with its continuation has"),
         ("continue", {"prompt": PROMPT, "continuation": LONG}, "at most 100 new tokens at once."),
-        ("continue", {"prompt": LONG, "new_tokens": 100}, "1,521,600 numbers, by head and token."),
+        ("continue", {"prompt": LONG, "new_tokens": 100}, "1,521,600 numbers by head and token."),
         ("explain", {"prompt": PROMPT, "foil": []}, "foil: List should have at least 1 item"),
         ("explain", {"prompt": PROMPT, "foil": ["has"] * 33}, "foil: List should have at most 32 items"),
         ("explain", {"prompt": PROMPT, "target": "x" * 201}, "target: String should have at most 200"),
@@ -286,7 +286,7 @@ def test_a_foreign_name_is_refused(client: httpx.Client, name: str) -> None:
         client.post("/api/predict", json={"prompt": PROMPT}, headers={"Host": name}),
     ):
         assert answer.status_code == 403
-        assert "does not go by the name" in error_of(answer)
+        assert "is not a name of this server" in error_of(answer)
 
 
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST:1234", "127.0.0.1", "[::1]:8000"])

@@ -17,17 +17,17 @@ __all__ = ["Recorded", "read_examples", "record_examples"]
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """Some examples of one run of the network."""
+    """The examples of one recorded run."""
 
     asked: tuple[Asked, ...]
-    """What was asked; `number` is the example's place among those that were given."""
+    """The questions; `number` is the example's index."""
     trace: Trace
     targets: tuple[Target, ...]
     ledgers: tuple[Ledger, ...]
 
 
 def read_examples(model: Model, examples: Sequence[Example]) -> tuple[list[Asked], list[tuple[int, str]]]:
-    """Tokenize examples; list those that cannot be asked, with the reason."""
+    """Tokenize examples; list those that cannot be used, with the reason."""
     asked: list[Asked] = []
     refused: list[tuple[int, str]] = []
     for number, example in enumerate(examples):

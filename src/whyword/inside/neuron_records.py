@@ -1,4 +1,4 @@
-"""What a document of neurons holds."""
+"""The fields of a document of neurons."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,14 +13,14 @@ __all__ = ["ExpertRecord", "NeuronBlockRecord", "NeuronRecord", "NeuronsDocument
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertRecord:
-    """The neurons of an expert, or of an MLP that is no mixture."""
+    """The neurons of an expert, or of an MLP that is not a mixture."""
 
     expert: int | str | None
-    """The expert, from 0, or "shared"; null: the MLP is no mixture."""
+    """The expert, from 0, or "shared"; null: the MLP is not a mixture."""
     neurons: Count
     """How many there are."""
     gate: float
-    """What its output is multiplied by."""
+    """The factor that multiplies its output."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class NeuronBlockRecord:
     """The neurons of one block at the explained position, those of all experts side by side."""
 
     experts: Annotated[tuple[ExpertRecord, ...], MinLen(1)]
-    """Which neurons lie where."""
+    """The order of the neurons."""
     bias: float
     """What the biases of the down projection add."""
     mlp: float
@@ -36,33 +36,33 @@ class NeuronBlockRecord:
     error: float
     """|Σ update + bias − mlp| / (Σ|update| + |bias|)."""
     activation: Annotated[Numbers, MinLen(1)]
-    """What the down projection read, by neuron."""
+    """The activations: what the down projection read, by neuron."""
     update: Numbers
     """What each neuron adds to the logit (difference)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeuronRecord:
-    """One neuron that is named."""
+    """One of the neurons that are listed."""
 
     label: str
     """Its name: block.neuron, or block.e5.neuron of an expert; blocks are counted from 1."""
     block: Count
     """Its block, from 0."""
     expert: int | str | None
-    """Its expert, from 0, or "shared"; null: the MLP is no mixture."""
+    """Its expert, from 0, or "shared"; null: the MLP is not a mixture."""
     neuron: Count
     """Its index in its MLP or expert, from 0."""
     activation: float
-    """What the down projection read."""
+    """The activation: what the down projection read."""
     gate: float
-    """What its expert's output is multiplied by."""
+    """The factor that multiplies its expert's output."""
     update: float
     """What it adds to the logit (difference)."""
     promotes: tuple[str, ...]
-    """The tokens whose logits its value vector raises most where the activation is positive."""
+    """The tokens whose logits its value vector raises most when the activation is positive."""
     suppresses: tuple[str, ...]
-    """Those that it lowers most."""
+    """The tokens whose logits it lowers most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,4 +74,4 @@ class NeuronsDocument(PredictionRecord):
     blocks: tuple[NeuronBlockRecord, ...]
     """All neurons, by block."""
     named: tuple[NeuronRecord, ...]
-    """Those that raise most, from the strongest, then those that lower most; or those that were asked for."""
+    """Neurons that raise it most, strongest first, then those that lower it most; or those asked for."""

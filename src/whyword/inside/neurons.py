@@ -29,7 +29,7 @@ from .neuron_records import NeuronBlockRecord, NeuronsDocument
 __all__ = ["Neuron", "NeuronBlock", "Neurons", "neurons"]
 
 _TOKENS = 6
-"""Tokens that are named for a value vector, at each end."""
+"""How many promoted and how many suppressed tokens are listed for a value vector."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +37,15 @@ class NeuronBlock:
     """The neurons of one MLP at the explained position, those of all experts side by side."""
 
     layout: Layout
-    """Which neuron lies where."""
+    """The order of the neurons."""
     activation: Float[Tensor, " neuron"]
-    """k: what the down projection read."""
+    """The activations k: what the down projection read."""
     update: Float[Tensor, " neuron"]
     """What each neuron adds to the logit (difference)."""
     bias: float
     """What the biases of the down projection add."""
     gates: tuple[float, ...]
-    """What the outputs of the experts are multiplied by; (1.0,) of an MLP that is no mixture."""
+    """The factors of the experts' outputs; (1.0,) for an MLP that is not a mixture."""
     mlp: float
     """The ledger's entry of this MLP."""
     error: float
@@ -59,12 +59,12 @@ class Neuron:
     name: NeuronName
     activation: float
     gate: float
-    """What its expert's output is multiplied by."""
+    """The factor that multiplies its expert's output."""
     update: float
     promotes: tuple[str, ...]
-    """The tokens whose logits its value vector raises most where the activation is positive."""
+    """The tokens whose logits its value vector raises most when the activation is positive."""
     suppresses: tuple[str, ...]
-    """Those that it lowers most."""
+    """The tokens whose logits it lowers most."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -74,7 +74,7 @@ class Neurons(ExplainedPrediction):
     schema: ClassVar[str] = NEURONS_SCHEMA
     blocks: tuple[NeuronBlock, ...]
     named: tuple[Neuron, ...]
-    """Those that raise most, from the strongest, then those that lower most; or those that were asked for."""
+    """Neurons that raise it most, strongest first, then those that lower it most; or those asked for."""
 
     def __repr__(self) -> str:
         count = sum(block.layout.neurons for block in self.blocks)
@@ -93,12 +93,12 @@ class Neurons(ExplainedPrediction):
         return Explanation(**shared_fields(self), method="logit", by_block=by_head.sum(1).float())
 
     def show(self, by: str | None = None, top: int | None = None) -> None:
-        """Print the strongest neurons; `top`: only so many that raise, and so many that lower."""
+        """Print the strongest neurons; `top`: how many that raise, and how many that lower."""
         super().show(by, top)
 
     @worded
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
+        """Return the JSON document."""
         return {
             **self._describe(),
             "measure": asdict(measure_of("logit")),
@@ -167,7 +167,7 @@ def neurons(
     names: Sequence[str] = (),
     max_memory: int | str | None = None,
 ) -> Neurons:
-    """Give what every MLP neuron adds to the difference between the logits of target and foil.
+    """Return what every MLP neuron adds to the difference between the logits of target and foil.
 
     `target`, `foil`, `max_memory`: see `explain`. `top`: of how many neurons that raise it most, and of how
     many that lower it most, the tokens that they promote are named. `names`: these neurons instead
@@ -207,7 +207,7 @@ def _close(layout: Layout, entries: NeuronEntries, mlp: float) -> NeuronBlock:
 
 
 def _rank(blocks: Sequence[NeuronBlock], top: int) -> list[tuple[int, int]]:
-    """Give block and place of the neurons that raise most, then of those that lower most."""
+    """Return block and index of the neurons that raise most, then of those that lower most."""
     candidates = []
     for index, block in enumerate(blocks):
         count = min(top, block.layout.neurons)
@@ -225,7 +225,7 @@ def _rank(blocks: Sequence[NeuronBlock], top: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Names neurons, and the tokens that they promote."""
+    """Describes neurons, with the tokens that they promote."""
 
     model: Model
     trace: Trace
@@ -234,7 +234,7 @@ class _Reader:
     blocks: Sequence[NeuronBlock]
 
     def name_all(self, places: Sequence[tuple[int, int]]) -> list[Neuron]:
-        """Say what is known of some neurons, given by block and place; those of a block together."""
+        """Describe neurons, given by block and index; those of a block are computed together."""
         found: dict[tuple[int, int], Neuron] = {}
         for block in {block for block, _ in places}:
             own = [place for index, place in places if index == block]
@@ -265,7 +265,7 @@ class _Reader:
 
 
 def _describe(block: NeuronBlock) -> dict[str, Any]:
-    """Describe a block in the document; numbers with 6 digits, of which there are many."""
+    """Describe a block in the document; numbers have 6 digits, because there are many."""
     return {
         "experts": [
             {"expert": expert, "neurons": size, "gate": gate}

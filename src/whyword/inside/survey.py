@@ -32,9 +32,9 @@ __all__ = ["PARTS", "Survey", "survey"]
 
 PARTS = ("neurons", "heads")
 _RANKED = 10
-"""Units that are ranked unless told otherwise."""
+"""Default number of neurons or heads that are ranked."""
 _WINDOW = 512
-"""Examples between two writings of the checkpoint; batches of like length are cut from these."""
+"""Examples between two checkpoints; batches of similar length are cut from these."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,17 +43,17 @@ class Survey(Shown):
 
     schema: ClassVar[str] = SURVEY_SCHEMA
     settings: Mapping[str, Any]
-    """What was asked for: part, model, data, split and so on."""
+    """The settings: part, model, data, split and so on."""
     skipped: Mapping[str, int]
-    """How many examples could not be asked, by the reason."""
+    """Number of skipped examples, by reason."""
     layouts: tuple[Layout, ...]
-    """Of neurons; of heads, one group for every block."""
+    """The order of the neurons; for heads one group for every block."""
     means: Mapping[str, GroupMeans]
     """By the name of the group, in order."""
     ranked: tuple[Mapping[str, Any], ...] | None = None
-    """The strongest, as a document names them; None: they are found among the means."""
+    """The strongest, as a document lists them; None: they are found from the means."""
     tally: Tally | None = None
-    """The sums that the means were made of; None: they were read from a document."""
+    """The sums behind the means; None: the survey was read from a document."""
 
     def __repr__(self) -> str:
         examples = sum(group.examples for group in self.means.values())
@@ -66,22 +66,22 @@ class Survey(Shown):
         return list(self.means)
 
     def mean(self, group: str, block: int) -> Float[Tensor, " unit"]:
-        """Give the mean update of every neuron (or head) of a block."""
+        """Return the mean update of every neuron (or head) of a block."""
         return self.means[group].update[block]
 
     def deviation(self, group: str, block: int) -> Float[Tensor, " unit"]:
-        """Give the standard deviation of these updates over examples."""
+        """Return the standard deviation of these updates over examples."""
         known = self.means[group].deviation
         if known is None:
             raise InputError(
-                "A document of a survey has the deviations of those that are ranked only.",
+                "The document of a survey only has the deviations of ranked neurons or heads.",
                 "Read them in to_dict()['ranked'], or run the survey again.",
             )
         return known[block]
 
     @worded
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
-        """Give the JSON document; `top`: how many are ranked, by default ten, or all that were read."""
+        """Return the JSON document; `top`: how many are ranked; by default ten, or as many as were read."""
         return {
             "schema": self.schema,
             **self.settings,
@@ -111,7 +111,7 @@ class Survey(Shown):
         return cls(**read_survey(declared))
 
     def _compared(self) -> list[str]:
-        """Give the groups that are compared: those that were asked for."""
+        """Return the groups that are compared: those of the split."""
         named = [name for name in self.groups if name != OTHER]
         return named or self.groups
 
@@ -153,10 +153,10 @@ def survey(
     folder: str | Path | None = None,
     limit: int | None = None,
 ) -> Survey:
-    """Give the mean update of every neuron (or head) over the examples of datasets.
+    """Return the mean update of every neuron (or head) over the examples of datasets.
 
-    `folder`: where the sums are kept while it runs; a run that was ended goes on from there. `limit`: the
-    most examples.
+    `folder`: where the sums are kept; a run that was stopped is resumed from there. `limit`: the most
+    examples.
     """
     if part not in PARTS:
         raise InputError(f"part is {part!r}.", f"There are {' and '.join(PARTS)}.")
@@ -204,7 +204,7 @@ def _lay_out(model: Model, part: str) -> tuple[Layout, ...]:
 def _settings(
     model: Model, datasets: Sequence[Dataset], part: str, split: Split, limit: int | None
 ) -> dict[str, Any]:
-    """Say what a run is of, so that it goes on only as what it was."""
+    """Describe a run: it is only resumed with the same settings."""
     return {
         "part": part,
         "model": model.name,
@@ -241,7 +241,7 @@ def _add_window(model: Model, window: Sequence[Example], tally: Tally, split: Sp
 def _list_updates(
     model: Model, recorded: Recorded, neurons: bool
 ) -> Iterator[tuple[int, Float[Tensor, "position unit"], Float[Tensor, "position unit"] | None]]:
-    """Give the updates of every block: of its neurons with their activations, or of its heads."""
+    """Return the updates of every block: of its neurons, with their activations, or of its heads."""
     if neurons:
         for entries in settle_neurons(model, recorded.trace, recorded.targets):
             yield entries.block, entries.update, entries.activation
@@ -252,7 +252,7 @@ def _list_updates(
 
 
 def _spread(means: Sequence[Float[Tensor, " unit"]]) -> Float[Tensor, " unit"]:
-    """Give the largest difference between two groups."""
+    """Return the largest difference between two groups."""
     largest = smallest = means[0]
     for mean in means[1:]:
         largest, smallest = largest.maximum(mean), smallest.minimum(mean)

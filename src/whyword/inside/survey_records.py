@@ -1,4 +1,4 @@
-"""What a document of a survey holds, and the means that are made of it."""
+"""The fields of the document of a survey, and the means read from it."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
@@ -27,7 +27,7 @@ class GroupMeans:
     update: tuple[Float[Tensor, " _unit"], ...]
     """The mean update of every neuron (or head), by block."""
     deviation: tuple[Float[Tensor, " _unit"], ...] | None
-    """The standard deviation of these updates over examples; None: a document does not hold all of them."""
+    """The standard deviation of these updates over examples; None: documents do not hold all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class SplitRecord:
     """How examples are divided."""
 
     words: list[list[str]]
-    """The words of each group; of those in a prefix, the last one decides."""
+    """The words of each group; the last one that occurs in a prefix decides."""
     column: str | None
     """The column of the dataset that names the group."""
 
@@ -63,13 +63,13 @@ class RankedRecord:
     block: Count
     """Its block, from 0."""
     expert: int | str | None
-    """Its expert, from 0, or "shared"; null: the MLP is no mixture."""
+    """Its expert, from 0, or "shared"; null: the MLP is not a mixture."""
     head: Count | None = None
     """The head, from 0."""
     neuron: Count | None = None
     """The neuron, from 0, in its MLP or expert."""
     place: Count
-    """Where it lies among all of its block."""
+    """Its index among all neurons (or heads) of its block."""
     mean: dict[str, float]
     """Its mean update, by group."""
     deviation: dict[str, float]
@@ -87,21 +87,21 @@ class SurveyDocument:
     dtype: str
     """The type of its numbers."""
     weights: str | float
-    """What tells models of one name apart: the beginning of a hash of the weights; older: a sum."""
+    """Distinguishes models of the same name: the start of a hash of the weights; formerly a sum."""
     data: tuple[tuple[str, str], ...]
     """Names and hashes of the datasets."""
     split: SplitRecord
     """How examples were divided into groups."""
     limit: int | None
-    """The most examples that were asked for; null: all."""
+    """The most examples that were used; null: no limit."""
     examples: Count
     """How many examples there are."""
     skipped: dict[str, Count]
-    """How many examples could not be asked, by the reason."""
+    """Number of skipped examples, by reason."""
     groups: Annotated[tuple[GroupRecord, ...], MinLen(1)]
     """Means by group."""
     experts: Annotated[tuple[tuple[tuple[int | str, Size], ...], ...], MinLen(1)]
-    """Experts and how many neurons each has, by block; none: the block is no mixture."""
+    """Experts and how many neurons each has, by block; none: the block is not a mixture."""
     ranked: tuple[RankedRecord, ...]
     """The strongest, or those that differ most between groups."""
     notes: dict[str, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class SurveyDocument:
 
 
 def read_survey(declared: SurveyDocument) -> dict[str, Any]:
-    """Make the fields of a survey from those of its document."""
+    """Read the fields of a survey from its document."""
     layouts = _read_layouts(declared)
     means: dict[str, GroupMeans] = {}
     for index, group in enumerate(declared.groups):

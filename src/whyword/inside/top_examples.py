@@ -1,4 +1,4 @@
-"""Which inputs a neuron answers to: the examples of a dataset where it is most active."""
+"""The examples of a dataset where a neuron is most active."""
 
 import heapq
 from collections.abc import Sequence
@@ -25,16 +25,16 @@ _WINDOW = 512
 
 @dataclass(frozen=True, order=True)
 class Answer:
-    """What a neuron did in one example."""
+    """A neuron's activation and update in one example."""
 
     activation: float
-    """What the down projection read."""
+    """The activation: what the down projection read."""
     update: float
     """What the neuron adds to the logit difference."""
     dataset: str
     """The name of the dataset."""
     row: int
-    """Which of its rows the example is."""
+    """The row of the example."""
     prefix: str
     """The text before target and foil."""
     target: str
@@ -53,17 +53,17 @@ class Answers(Shown):
     label: str
     """The neuron's name."""
     examples: Count
-    """How many were looked at."""
+    """How many examples were searched."""
     highest: tuple[Answer, ...]
-    """From the highest activation."""
+    """Highest activation first."""
     lowest: tuple[Answer, ...]
-    """From the lowest."""
+    """Lowest activation first."""
 
 
 def find_answers(
     model: Model, datasets: Sequence[Dataset], neuron: str, *, top: int = 10, limit: int | None = None
 ) -> Answers:
-    """Find the examples where a neuron (12.383) is most active, at both ends."""
+    """Find the examples with the highest and the lowest activations of a neuron (12.383)."""
     name = read_name(neuron, lay_out_model(require_model(model)))
     place = lay_out_block(model, name.block).place(name)
     highest: list[Answer] = []

@@ -1,4 +1,4 @@
-"""Load a model and prove once that it can be explained."""
+"""Load a model, and prove once that it can be explained."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -27,7 +27,7 @@ __all__ = ["find_source", "load", "probe", "prove"]
 
 _logger = logging.getLogger("whyword")
 _PROBE = 12
-"""Tokens of the prompt that a model is proven on."""
+"""Length in tokens of the prompt that a model is proven on."""
 
 
 def load(
@@ -39,13 +39,13 @@ def load(
     allow: str | Collection[str] = (),
     architecture: Architecture | None = None,
 ) -> Model:
-    """Load a model and prove that what is recorded of it is what it does.
+    """Load a model, and prove that recording it does not change what it computes.
 
     `source`: a hub name, a folder (safetensors), a .gguf file, or a transformers model you already have;
-    None is the small default model, fetched the first time (as is one that `whyword models` lists by name).
-    `tokenizer`: yours instead of the one found there; without any, prompts are token ids. `dtype`, `device`:
-    of the weights; None keeps what the checkpoint has. `allow`: "pickle" or "remote-code", refused unless
-    named. `architecture`: your own description of a model whose type is not catalogued.
+    None is the small default model (4-bit weights, dequantised), fetched the first time, as are others that
+    `whyword models` lists. `tokenizer`: replaces the one found there; without any, prompts are token ids.
+    `dtype`, `device`: of the weights; None keeps those of the checkpoint. `allow`: "pickle" or "remote-code",
+    both refused unless named. `architecture`: your description of a model whose type is not catalogued.
     """
     model = open_model(
         find_source(source),
@@ -74,7 +74,7 @@ def load(
 
 
 def find_source(source: Any) -> Any:
-    """Give the folder of a model that can be fetched; a folder of the same name goes first, as on the hub."""
+    """Return the folder of a fetchable model; a local folder of the same name takes precedence."""
     if source is None:
         return fetch()
     fetchable = isinstance(source, str) and source in FETCHABLE and not Path(source).exists()
@@ -82,16 +82,16 @@ def find_source(source: Any) -> Any:
 
 
 def prove(model: Model, ids: Sequence[int] | None = None) -> float:
-    """Prove all identities on a prompt, a short one unless it is given; give the largest ledger's error.
+    """Prove all identities on a prompt, by default a short one; return the largest error of a ledger.
 
-    The recorded run must give the logits of an untouched run with the model's own attention; this is what
-    catches a wrong mask, wrong positions or a hook that changes something.
+    The recorded run must give the logits of an untouched run with the model's own attention. This catches a
+    wrong mask, wrong positions, and hooks that change something.
     """
     ids = probe(model) if ids is None else list(ids)
     prompts, sources = [ids], None
-    if model.encoder_stack is not None:  # two sources of different length: with padding, and its mask
+    if model.encoder_stack is not None:  # two sources of different length: padding and its mask
         prompts, sources = [ids[::-1]] * 2, [ids, ids[: len(ids) // 2 + 1]]
-    with keep_precision(model.dtype):  # both runs in float64, or in what the model is in
+    with keep_precision(model.dtype):  # both runs in the model's own precision
         expected = run(model, prompts, sources).flatten(0, 1).to(model.compute_dtype)
     places = Places((range(len(ids)),) * len(prompts))
     trace = record(model, prompts, places, Plan(len(model.blocks)), sources)
@@ -110,9 +110,9 @@ def prove(model: Model, ids: Sequence[int] | None = None) -> float:
 
 
 def _scale(model: Model, logits: Float[Tensor, "position vocab"]) -> Tensor:
-    """Give the size that errors of logits are relative to: the largest that was unembedded, or a logit's own.
+    """Return the scale of errors: the largest logit before biases are added, or a logit's own size.
 
-    Some models add −10,000 to the logit of padding, beside which no error of another would show.
+    Some models add −10,000 to the logit of padding; relative to that, no error of another logit would show.
     """
     if model.logit_bias is None:
         return logits.abs().amax()
@@ -120,10 +120,10 @@ def _scale(model: Model, logits: Float[Tensor, "position vocab"]) -> Tensor:
 
 
 def probe(model: Model, length: int = _PROBE) -> list[int]:
-    """Choose token ids from all over the vocabulary, special ones left out."""
+    """Choose token ids spread over the vocabulary, without special ones."""
     if model.vocabulary <= len(model.special_ids):
         raise ModelError(
-            f"{model.name} has no tokens besides special ones.", "Give a model with a vocabulary."
+            f"{model.name} has no tokens besides special ones.", "Load a model with a vocabulary."
         )
     length = min(length, model.most_tokens or length)
     stride = max(1, model.vocabulary // (3 * length))

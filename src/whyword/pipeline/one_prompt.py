@@ -55,10 +55,10 @@ def compare(
     methods: Sequence[str] | None = None,
     max_memory: int | str | None = None,
 ) -> Comparison:
-    """Explain one prediction by several methods, from one recorded run and what baselines run besides.
+    """Explain one prediction by several methods, from one recorded run and the further runs of baselines.
 
-    `methods`: names; None: every kind of method once. The rest is as in `explain`. An explanation is found
-    by the name of its method: `compare(...)["erasure"]`.
+    `methods`: names; None: one method of every kind. The rest is as in `explain`. Explanations are indexed by
+    the name of their method: `compare(...)["erasure"]`.
     """
     names = list_methods(methods)
     context, question = ask(require_decoder(model), prompt, target, foil)
@@ -102,7 +102,7 @@ def explain_continuation(
 
 
 def predict(model: Model, prompt: Prompt, *, top: int = 10) -> Prediction:
-    """Give the tokens that the model would go on with, the likeliest first."""
+    """Return the most likely next tokens, the likeliest first."""
     if top < 1:
         raise InputError(f"top is {top}.", "Ask for at least one token.")
     tokens = read_prompt(require_decoder(model), prompt)
@@ -114,17 +114,17 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> Prediction:
 
 
 def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
-    """Give each position's stream as a mix of input tokens, after every block (heuristic)."""
+    """Return each position's residual stream as a mix of input tokens, after every block (heuristic)."""
     tokens = read_prompt(require_decoder(model), prompt)
     trace = record(model, [tokens.ids], last_places([tokens]), Plan(len(model.blocks)))
-    settle(model, trace, [Target(int(trace.logits[0].argmax()))])  # nothing is shown that is not proven
+    settle(model, trace, [Target(int(trace.logits[0].argmax()))])  # nothing unproven is shown
     return mix(trace).float()
 
 
 def list_methods(names: Sequence[str] | None) -> list[str]:
-    """List methods, each once; refuse names that there are not."""
+    """List methods, each once; refuse unknown names."""
     if isinstance(names, str):
-        raise InputError(f"The methods are one text, {names!r}.", f"Give a list, such as [{names!r}].")
+        raise InputError(f"The methods are one text, {names!r}.", f"Pass a list, such as [{names!r}].")
     return list(find_methods(COMPARED if names is None else names))
 
 
@@ -133,7 +133,7 @@ def require_decoder(model: object) -> Model:
     loaded = require_model(model)
     if loaded.encoder_stack is not None:
         raise InputError(
-            f"{loaded.name} is an encoder–decoder model: a prompt alone says nothing to it.",
+            f"{loaded.name} is an encoder–decoder model: it needs a source, not a prompt.",
             "Use whyword.explain_translation(model, source), or `whyword translate`.",
         )
     return loaded
@@ -150,14 +150,14 @@ def require_model(model: object) -> Model:
 
 
 def last_places(contexts: Sequence[Tokens]) -> Places:
-    """Give the last position of every context."""
+    """Return the last position of every context."""
     return Places(tuple(range(len(context) - 1, len(context)) for context in contexts))
 
 
 def ask(
     model: Model, prompt: Prompt, target: Word | None, foil: Word | Sequence[Word] | None
 ) -> tuple[Tokens, Question]:
-    """Give the context whose next token is explained, and what is asked about it."""
+    """Return the context whose next token is explained, and the question about it."""
     tokens = read_prompt(model, prompt)
     question = pose(model, tokens, target, foil)
     if not question.forced:
@@ -172,7 +172,7 @@ def record_contexts(
     methods: Sequence[str],
     max_memory: int | str | None,
 ) -> Trace:
-    """Record what methods need, of some contexts at once, within some memory."""
+    """Record what the methods need of several contexts in one run, within a memory limit."""
     request = Request(len(contexts), max(map(len, contexts)), places.each)
     plan = make_plan(model, request, plan_methods(model, methods), max_memory)
     return record(model, [context.ids for context in contexts], places, plan)
@@ -190,7 +190,7 @@ def compare_trace(
     ledgers = settle(model, trace, targets)
     predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers)
     attributions = {name: METHODS[name].attribute(predictions) for name in methods}
-    # For one position of each example: for every position of a continuation it would cost as much as the run.
+    # One position per example only: for every position of a continuation it would cost as much as the run.
     kept = any(METHODS[name].keeps_mixing for name in methods) and trace.places.each == 1
     mixing = mix_rows(model, trace) if kept else None
     numbers = _read_numbers(model, trace, targets)
@@ -246,7 +246,7 @@ def _continuation_ids(
         ids = [index(id_) for id_ in continuation]
         if not ids:
             raise InputError(
-                "The continuation is empty.", "Give at least one token, or None to generate one."
+                "The continuation is empty.", "Pass at least one token, or None to generate some."
             )
         require_tokens(model, ids)
         return ids

@@ -1,4 +1,4 @@
-"""What the page is made of: files of the package, and nothing from elsewhere."""
+"""The files of the page: all of them are in the package."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -11,7 +11,7 @@ from ..view.html import list_assets, render_html
 __all__ = ["Asset", "read_assets"]
 
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
-"""What a browser insists on, whatever the system's own table of kinds says."""
+"""Content types that browsers require, independent of the system's own table."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Asset:
 
 
 def read_assets() -> dict[str, Asset]:
-    """Read the page's own files, the renderer's, and an empty report for the page to fill and save."""
+    """Read the page's own files, the renderer's, and an empty report that the page fills and saves."""
     own = {path.name: path.read_bytes() for path in (files(__package__) / "page").iterdir()}
     every = {**list_assets(), **own, "report.html": render_html([]).encode()}
     return {name: Asset(content, _KINDS[PurePath(name).suffix]) for name, content in every.items()}
