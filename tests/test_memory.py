@@ -160,10 +160,10 @@ def test_neurons_that_do_not_fit_are_refused() -> None:
 def test_batches_leave_room_for_neurons(monkeypatch: pytest.MonkeyPatch) -> None:
     model = whyword.load(build("llama", torch.float32, intermediate_size=20_000))
     asked = [many_prompts.Asked(n, *ask(model, prompt_of(9, n), 5, 9)) for n in range(20)]
-    room = 2 * estimate(model, Request(20, 9), Plan()) + 10**6
+    room = 2 * estimate(model, Request(20, 9), Plan()) + 4 * 10**6
     monkeypatch.setattr(many_prompts, "free_memory", lambda _device: room)
     plain, neurons = (
-        many_prompts.cut_batches(model, asked, Plan(neurons=neurons), None) for neurons in (False, True)
+        many_prompts.cut_prompts(model, asked, Plan(neurons=neurons), None) for neurons in (False, True)
     )
     assert [len(batch) for batch in plain] == [20]
     largest = max(map(len, neurons))

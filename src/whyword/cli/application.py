@@ -26,6 +26,8 @@ from .commands.survey import survey
 from .commands.table_and_figures import figures, table
 from .commands.translate import translate
 from .help_layout import Command, Commands
+from .interruption import say_stopped
+from .reporting import tell
 
 __all__ = ["application", "main"]
 
@@ -82,7 +84,8 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         application()
-    except KeyboardInterrupt:  # before a command began
+    except KeyboardInterrupt as interrupt:  # before a command began
+        tell(say_stopped(interrupt))
         sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,11 +1,12 @@
 """whyword ablate: what setting a neuron to its mean does."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..options import DataFolder, DatasetNames, Limit, SplitText
-from ..reporting import Allow, Debug, Dtype, Json, ModelName, print_json, reporting, show_progress
+from ..reporting import Allow, Debug, Dtype, Json, ModelName, print_json, reporting, show_progress, tell
 from ..sources import open_models, read_dataset_files
 
 __all__ = ["ablate"]
@@ -26,6 +27,9 @@ def ablate(
     model: ModelName = None,
     split: SplitText = None,
     limit: Limit = None,
+    output: Annotated[
+        list[Path] | None, typer.Option("--output", "-o", metavar="FILE", help="Save as .json.")
+    ] = None,
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,
@@ -34,9 +38,14 @@ def ablate(
     """Set neurons to their mean, one at a time, and measure what that does to examples held out."""
     from rich.console import Console
 
+    from ...document.kinds import ABLATION_SCHEMA
     from ...inside.ablation import ablate
     from ...inside.split import read_split
-    from ...view.unit_tables import print_ablation
+    from ...view.saving import require_format, save_documents
+    from ...view.showing import print_by_kind
+
+    for path in output or []:
+        require_format(path, ABLATION_SCHEMA)
 
     groups, read = read_split(split), read_dataset_files(datasets, data)
     (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or ())
@@ -46,6 +55,9 @@ def ablate(
             documents.append(ablate(loaded, read, name, split=groups, limit=limit).to_dict())
         if not json:
             print("\n" if len(documents) > 1 else "", end="")
-            print_ablation(documents[-1], Console(highlight=False))
+            print_by_kind(documents[-1], Console(highlight=False))
+    saved = [each for path in output or [] for each in save_documents(documents, path)]
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
+    for path in saved:
+        tell(f"Saved {path}")

@@ -101,7 +101,7 @@ def neurons(
     from ...inside.neurons import neurons
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format, save_documents
-    from ...view.unit_tables import print_neurons
+    from ...view.showing import print_by_kind
 
     for path in output or []:
         require_format(path, NEURONS_SCHEMA)
@@ -124,6 +124,6 @@ def neurons(
     if json:
         print_json(document)
     else:
-        print_neurons(document, Console(highlight=False))
+        print_by_kind(document, Console(highlight=False))
     for path in saved:
         tell(f"Saved {path}")

@@ -55,7 +55,7 @@ def survey(
     from ...document.kinds import ANSWERS_SCHEMA, SURVEY_SCHEMA
     from ...inside.split import read_split
     from ...view.saving import require_format, save_documents
-    from ...view.unit_tables import print_answers, print_survey
+    from ...view.showing import print_by_kind
 
     if neuron is not None and (out or heads or split):
         raise InputError(
@@ -76,7 +76,7 @@ def survey(
     if json:
         print_json(document)
     else:
-        (print_survey if neuron is None else print_answers)(document, Console(highlight=False))
+        print_by_kind(document, Console(highlight=False))
     for path in saved:
         tell(f"Saved {path}")
 
