@@ -75,7 +75,7 @@ def _read_attention(
 ) -> Float[Tensor, "position block head source"]:
     """Read off what an attention sub-layer adds, and prove it."""
     read, sums = [], []
-    for block, context in enumerate(part.weigh()):
+    for block, context in enumerate(part.give_contexts()):
         read.append(part.read(block, directions[block]))
         sums.append(part.add_up(block, context))  # beside the direction: W_O comes from memory once
     prove_attention(model, stack, part, sums)
@@ -86,7 +86,7 @@ def _prove_stack(model: Model, stack: LoadedStack, trace: StackTrace) -> None:
     """Prove that a stack was recorded as it is described, where no direction is pulled through it."""
     for part in replay(model, stack, trace):
         if isinstance(part, AttentionPart):
-            sums = [part.add_up(block, context) for block, context in enumerate(part.weigh())]
+            sums = [part.add_up(block, context) for block, context in enumerate(part.give_contexts())]
             prove_attention(model, stack, part, sums)
 
 

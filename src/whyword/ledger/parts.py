@@ -1,6 +1,7 @@
 """Blocks, replayed from their recorded parts: the second identity, and the norms they froze.
 
-attention:  Σ_{h,j} A[h,t,j] v[h,j] W_O[h] + b_O  =  what the output projection gave
+head:       Σ_j A[h,t,j] v[h,j]                   =  what the model's own attention gave: context[h,t]
+attention:  Σ_h context[h,t] W_O[h] + b_O         =  what the output projection gave
 block:      stream in + all that was written      =  stream out
 
 Blocks are replayed side by side, each from the stream that entered it: at one position the sums are small,
@@ -18,7 +19,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..maths.frozen_norm import FrozenNorm, freeze_all
-from ..maths.proof import Identity, require_close, tolerance_of
+from ..maths.head_sums import prove_heads
+from ..maths.proof import Identity, require_close, require_close_vectors, rounding_of, tolerance_of
 from ..models.architecture import Sublayer
 from ..models.model import LoadedStack, Model, output_bias, output_weight
 from ..trace import AttentionTrace, MlpTrace, StackTrace
@@ -110,29 +112,19 @@ class AttentionPart(Part):
             updates.append((worth * run.weights.transpose(0, 1)).cpu())
         return updates[0] if len(updates) == 1 else torch.cat(updates, dim=1)
 
-    def weigh(self) -> list[Float[Tensor, "_head position _dim"]]:
-        """Give what each head read, all sources together, by block."""
-        contexts: list[Tensor] = []
-        for run in self.trace.runs:
-            grouped = rearrange(
-                run.weights,
-                "... (example each) (value_head group) source -> ... example value_head (group each) source",
-                example=run.values.shape[1],
-                value_head=run.values.shape[2],
-            )
-            contexts += rearrange(
-                grouped @ run.values,
-                "block example value_head (group each) dim -> block (value_head group) (example each) dim",
-                each=run.weights.shape[1] // run.values.shape[1],
-            )
-        return contexts
+    def give_contexts(self) -> list[Float[Tensor, "_head position _dim"]]:
+        """Give what the model's own attention gave, head by head, by block."""
+        return [
+            rearrange(context, "position (head dim) -> head position dim", head=weight.shape[0])
+            for context, weight in zip(self.trace.contexts, self.weights, strict=True)
+        ]
 
     def add_up(
         self, block: int, context: Float[Tensor, "_head position _dim"]
-    ) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position 1"]]:
-        """Give what all heads wrote together for what they read, and the sum of their lengths."""
+    ) -> tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]:
+        """Give what all heads wrote together for what they read, and the sum of their squared lengths."""
         heads = context @ self.weights[block]
-        return heads.sum(0), _length(heads).sum(0)
+        return heads.sum(0), heads.square().sum((0, 2))
 
 
 @dataclass(frozen=True)
@@ -196,20 +188,25 @@ def prove_attention(
     model: Model,
     stack: LoadedStack,
     part: AttentionPart,
-    sums: Sequence[tuple[Float[Tensor, "position model"], Float[Tensor, "position 1"]]],
+    sums: Sequence[tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]],
 ) -> None:
-    """Prove that the parts of an attention sub-layer, added up block by block, are its recorded output."""
+    """Prove every head of an attention sub-layer, and that all heads, added up, are its recorded output."""
+    blocks = iter(stack.name_blocks())
+    for run in part.trace.runs:
+        names = [f"{block}, {part.name}" for block in islice(blocks, len(run.values))]
+        prove_heads(names, run.weights, run.values, run.context, model.dtype)
     output = part.trace.output
-    found, scale = (
+    heads, squares = (
         torch.stack([each.to(output.device) for each in column]) for column in zip(*sums, strict=True)
     )
-    require_close(
+    found = heads + part.bias[:, None]
+    require_close_vectors(
         Identity.PARTS,
         [f"{place}, {part.name}" for place in stack.name_blocks()],
-        found=found + part.bias[:, None],
+        found=found,
         expected=output,
-        scale=scale + _length(part.bias)[:, None],
-        tolerance=tolerance_of(model.dtype),
+        scale=(squares + found.square().sum(-1) + part.bias.square().sum(-1)[:, None]).sqrt(),
+        tolerance=rounding_of(model.dtype),
     )
 
 

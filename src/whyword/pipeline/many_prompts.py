@@ -158,12 +158,16 @@ def _one_for_each(words: Any) -> Iterator[Any]:
 def cut_prompts(
     model: Model, asked: Sequence[Asked], methods: list[str], batch_size: int | None
 ) -> list[list[Asked]]:
-    """Cut prompts into batches of similar length; the batch of the first prompt goes first."""
+    """Cut prompts into batches of similar length; the batch of the first prompt goes first.
+
+    Padding never takes a prompt over a length at which the model may change what it does.
+    """
+    find_class = model.lengths.find
     room, plan = int(_SHARE * free_memory(model.device)), plan_methods(model, methods)
 
     def fits(batch: Sequence[Asked]) -> bool:
         shortest, longest = len(batch[0].context), len(batch[-1].context)
-        if longest > 2 * shortest + _SIMILAR:
+        if longest > 2 * shortest + _SIMILAR or find_class(shortest) != find_class(longest):
             return False
         if batch_size is not None:
             return len(batch) <= batch_size
