@@ -11,7 +11,6 @@ and what costs is how many there are.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import cast
 
 import torch
 from einops import rearrange
@@ -20,12 +19,15 @@ from torch import Tensor
 
 from ..maths.frozen_norm import FrozenNorm, freeze_all
 from ..maths.head_sums import prove_heads
-from ..maths.proof import Identity, require_close, require_close_vectors, rounding_of, tolerance_of
+from ..maths.proof import Identity, require_close, require_close_vectors, rounding_of
 from ..models.architecture import Sublayer
 from ..models.model import LoadedStack, Model, output_bias, output_weight
 from ..trace import AttentionTrace, MlpTrace, StackTrace
 
 __all__ = ["AttentionPart", "MlpPart", "Part", "prove_attention", "replay"]
+
+_SMALL = 0.01
+"""Components of the stream that are smaller, beside the others, are held to this share of them."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,10 @@ class Part:
         """Give what is added to the stream for what the sub-layer gave."""
         written = output if self.norm_after is None else self.norm_after.apply(output)
         return written if self.multiplier == 1 else written * self.multiplier
+
+    def count_roundings(self) -> int:
+        """Count how often what is written is rounded before it is in the stream: in norms twice."""
+        return 1 + 2 * (self.norm_after is not None) + (self.multiplier != 1)
 
     def pull_back(
         self, block: int, direction: Float[Tensor, "position model"]
@@ -137,22 +143,22 @@ class MlpPart(Part):
 def replay(model: Model, stack: LoadedStack, trace: StackTrace) -> tuple[AttentionPart | MlpPart, ...]:
     """Add up every block from its parts, freeze the norms on the way, and prove that the model did so."""
     stream = trace.stream_in
-    scale, parts = _length(stream), []
+    rounded, parts = stream.abs(), []
     for sublayer, written in zip(stack.stack.sublayers, trace.sublayers, strict=True):
         part = _freeze_part(model, stack, sublayer, written, stream)
         output = part.write(written.output)
-        stream, scale = stream + output, scale + _length(output)
+        stream, rounded = stream + output, rounded + part.count_roundings() * output.abs()
         if part.norm_sum is not None:
             stream = part.norm_sum.apply(stream)
-            scale = _length(stream)
+            rounded = part.norm_sum.bound(rounded) + stream.abs()
         parts.append(part)
     require_close(
         Identity.STREAM,
         stack.name_blocks(),
         found=stream,
         expected=trace.stream_out,
-        scale=scale,
-        tolerance=tolerance_of(model.dtype),
+        scale=rounded + _SMALL * rounded.square().mean(-1, keepdim=True).sqrt(),
+        tolerance=rounding_of(model.dtype),
     )
     return tuple(parts)
 
@@ -208,7 +214,3 @@ def prove_attention(
         scale=(squares + found.square().sum(-1) + part.bias.square().sum(-1)[:, None]).sqrt(),
         tolerance=rounding_of(model.dtype),
     )
-
-
-def _length(vectors: Float[Tensor, "*row model"]) -> Float[Tensor, "*row 1"]:
-    return cast(Tensor, torch.linalg.vector_norm(vectors, dim=-1, keepdim=True))

@@ -56,6 +56,12 @@ class FrozenNorm:
         mapped = self.map_vectors(vectors)
         return mapped if self.bias is None else mapped + self.bias
 
+    def bound(self, errors: Float[Tensor, "*block position model"]) -> Float[Tensor, "*block position model"]:
+        """Give how large errors of that size can become by the linear part."""
+        if self.centred:
+            errors = errors + errors.mean(-1, keepdim=True)
+        return self.scale * self.weight.abs() * errors
+
     def pull_back(self, direction: Float[Tensor, "position model"]) -> Float[Tensor, "position model"]:
         """Apply the transpose of the linear part: `map_vectors(y) · u = y · pull_back(u)`."""
         direction = self.scale * self.weight * direction
