@@ -10,8 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..errors import ModelError
-from .architecture import Architecture, Mlp, Norm, Stack, Sublayer
+from .architecture import Architecture, Mlp, Stack, Sublayer
 from .catalogue import catalogued
+from .length_classes import LengthClasses
 from .workspace import Workspace
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "find_down",
     "find_experts",
     "module_at",
-    "norm_epsilon",
     "optional_module",
     "output_bias",
     "output_weight",
@@ -69,6 +69,8 @@ class Model:
     """What was loaded, for people and documents."""
     special_ids: frozenset[int] = frozenset()
     """Tokens that mark structure rather than text."""
+    verify: str = "auto"
+    """When recorded runs are compared with untouched ones: see `load`."""
 
     def __repr__(self) -> str:
         reader = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
@@ -131,6 +133,11 @@ class Model:
     def workspace(self) -> Workspace:
         """Buffers for the recorded run, of which there is one at a time."""
         return Workspace()
+
+    @cached_property
+    def lengths(self) -> LengthClasses:
+        """Lengths at which the model may change what it does, and what was compared already."""
+        return LengthClasses(self.config)
 
     @cached_property
     def unembedding(self) -> nn.Module:
@@ -279,19 +286,3 @@ def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " model"
     """Read a projection's or a norm's bias, None where it has none."""
     bias = getattr(module, "bias", None)
     return None if bias is None else bias.detach().to(dtype)
-
-
-def norm_epsilon(module: nn.Module, norm: Norm) -> float:
-    """Read a norm's epsilon."""
-    if isinstance(norm.epsilon, float):
-        return norm.epsilon
-    epsilon = getattr(module, norm.epsilon, None)
-    if epsilon is None:
-        raise ModelError(
-            f"{type(module).__name__} has no attribute {norm.epsilon!r} that would hold its epsilon.",
-            "It is a LayerNorm: write norm=Norm(centred=True) in the description"
-            + ("." if type(module) is nn.LayerNorm else ", and offset=1.0 if it multiplies by 1 + weight.")
-            if isinstance(module, nn.LayerNorm)
-            else "Name the right attribute in the description: Norm(epsilon=...).",
-        )
-    return float(epsilon)

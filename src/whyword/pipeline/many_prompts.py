@@ -158,12 +158,16 @@ def _one_for_each(words: Any) -> Iterator[Any]:
 def cut_prompts(
     model: Model, asked: Sequence[Asked], plan: Plan, batch_size: int | None
 ) -> list[list[Asked]]:
-    """Cut prompts into batches of similar length; the batch with the first prompt comes first."""
+    """Cut prompts into batches of similar length; the batch with the first prompt comes first.
+
+    Padding never takes a prompt over a length at which the model may change what it does.
+    """
+    find_class = model.lengths.find
     room = int(_SHARE * free_memory(model.device))
 
     def fits(batch: Sequence[Asked]) -> bool:
         shortest, longest = len(batch[0].context), len(batch[-1].context)
-        if longest > 2 * shortest + _SIMILAR:
+        if longest > 2 * shortest + _SIMILAR or find_class(shortest) != find_class(longest):
             return False
         if batch_size is not None:
             return len(batch) <= batch_size

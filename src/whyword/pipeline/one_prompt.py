@@ -1,6 +1,7 @@
 """The whole pipeline in one call: text → Tokens → Trace → Ledger → Attribution."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from operator import index
 
 from jaxtyping import Float
@@ -78,7 +79,7 @@ def explain_continuation(
     new_tokens: int = 20,
     max_memory: int | str | None = None,
 ) -> Continuation:
-    """Explain every token of a continuation from one recorded pass.
+    """Explain every token of a continuation from one recorded pass, or a few.
 
     `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
     `foil`: "auto": the runner-up at each position; None: no contrast. `.sum()` explains the whole
@@ -91,14 +92,19 @@ def explain_continuation(
     tokens = read_prompt(require_decoder(model), prompt)
     ids = _continuation_ids(model, tokens, continuation, new_tokens)
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
-    places = Places((range(len(tokens) - 1, len(context)),))
-    trace = record_contexts(model, [context], places, names, max_memory)
-    targets = [
-        choose(Question((), id_, (), runner_up=foil == AUTO), logits)
-        for id_, logits in zip(ids, trace.logits, strict=True)
-    ]
-    compared = compare_trace(model, [context], trace, targets, names, [0])
-    return Continuation(tuple(comparison[method] for comparison in compared))
+    explanations: list[Explanation] = []
+    # A pass may be no longer than what is predicted from, beyond a length where the model may change.
+    for _, group in groupby(range(len(tokens), len(context) + 1), model.lengths.find):
+        lengths = [*group]
+        own, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
+        trace = record_contexts(model, [own], places, names, max_memory)
+        targets = [
+            choose(Question((), id_, (), runner_up=foil == AUTO), logits)
+            for id_, logits in zip(ids[len(explanations) :], trace.logits, strict=False)
+        ]
+        compared = compare_trace(model, [own], trace, targets, names, [0])
+        explanations += [comparison[method] for comparison in compared]
+    return Continuation(tuple(explanations))
 
 
 def predict(model: Model, prompt: Prompt, *, top: int = 10) -> Prediction:
