@@ -47,7 +47,7 @@ class ComparisonDocument(PredictionRecord):
     by_head: list[list[Numbers]]
     """Updates before mixing, by block, head and the position they come from."""
     mixing: list[Numbers] | None = None
-    """The explained position as a mix of input tokens, by block and token, where alti-logit is among them."""
+    """The explained position as a mix of input tokens, by block and token, where a method keeps it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

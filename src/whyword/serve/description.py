@@ -33,7 +33,10 @@ _DOCUMENT = {
     "required": ["schema", "model"],
     "properties": {"schema": {"type": "string"}, "model": {"type": "string"}},
 }
-_SERVER = {"type": "object", "required": ["version", "models", "methods", "compared", "limits"]}
+_SERVER = {
+    "type": "object",
+    "required": ["version", "models", "methods", "compared", "default_method", "limits"],
+}
 _LINES = {"type": "string", "description": "One JSON object per line: progress, then document or error."}
 _REFUSED = {
     400: "The body is not valid JSON.",
@@ -68,7 +71,10 @@ def describe_server(models: Mapping[str, Model], limits: Limits) -> dict[str, An
     return {
         "version": __version__,
         "models": [_describe_model(model) for model in models.values()],
-        "methods": [{"name": name, **asdict(method.measure)} for name, method in METHODS.items()],
+        "methods": [
+            {"name": name, "translates": method.translated_by is not None, **asdict(method.measure)}
+            for name, method in METHODS.items()
+        ],
         "compared": list(COMPARED),
         "default_method": DEFAULT_METHOD,
         "limits": asdict(limits),

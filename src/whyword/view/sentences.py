@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
 
+from ..attribute.methods import METHODS
 from ..document.kinds import (
     ALIGNMENT_SCHEMA,
     CONTINUATION_SCHEMA,
@@ -246,9 +247,9 @@ def _read_colours(quantity: str | None, unit: str) -> list[str]:
 
 
 def _read_heads(method: str) -> str:
-    if method != "alti-logit":
+    if method not in METHODS or not METHODS[method].keeps_mixing:
         return "A head reads positions."
-    return "A head reads positions; alti-logit then traces what it read back to the tokens mixed into them."
+    return f"A head reads positions; {method} then traces what it read back to the tokens mixed into them."
 
 
 def _close_account(account: Document) -> str:

@@ -71,8 +71,8 @@ function openAddress() {
 
 /** Take a question: show it in the form and the URL, and run it. `fresh`: even if its answer is known. */
 function ask(state, { keep = "push", fresh = false } = {}) {
-  page.state = state;
-  const address = writeState(state, translates());
+  page.state = { ...state, method: state.method ?? page.served.default_method };
+  const address = writeState(page.state, translates());
   if (keep === "replace") history.replaceState(null, "", address);
   else if (address !== location.hash) history.pushState(null, "", address);
   closeFile();
@@ -137,7 +137,7 @@ function showQuestion() {
   find("count-choice").hidden = find("continuation-choice").hidden = source || state.view !== "continue";
   find("hint").textContent = `How to read it: ${hintOn(state)}`;
   for (const box of find("models").querySelectorAll("input")) box.checked = state.models.includes(box.value);
-  for (const option of find("method").options) option.hidden = option.disabled = source && option.index > 1;
+  for (const option of find("method").options) option.hidden = option.disabled = !listMethods(source).includes(option.value);
 }
 
 function press(group, name, value) {
@@ -193,10 +193,15 @@ function chooseModel(box) {
     source: kind && !read.source ? example.source : read.source,
     sourceLanguage: model.source_languages.includes(read.sourceLanguage) ? read.sourceLanguage : example.sourceLanguage,
     targetLanguage: model.target_languages.includes(read.targetLanguage) ? read.targetLanguage : example.targetLanguage,
-    method: kind && !["alti-logit", "logit"].includes(read.method) ? "alti-logit" : read.method,
+    method: listMethods(kind).includes(read.method) ? read.method : page.served.default_method,
     target: word(read.target),
     foils: foils?.length === 0 && read.foils.length > 0 ? null : foils,
   });
+}
+
+/** The methods that explain a prompt, or a translation. */
+function listMethods(translation) {
+  return page.served.methods.filter((each) => !translation || each.translates).map((each) => each.name);
 }
 
 function drawMethods() {

@@ -9,7 +9,7 @@ import { emptyState } from "./state.js";
 export const find = (id) => document.getElementById(id);
 
 export const page = {
-  served: { models: [], methods: [], limits: {} },
+  served: { models: [], methods: [], default_method: null, limits: {} },
   state: emptyState(),
   columns: [],
   running: null, // an AbortController

@@ -25,7 +25,7 @@ export function emptyState() {
     target: null, // null: the model's first choice
     foils: null, // null: the runner-up; empty: none
     view: "explain",
-    method: "alti-logit",
+    method: null, // null: the default of the server
     count: 12,
     continuation: "",
     chosen: 0, // which token of a continuation is open
