@@ -17,7 +17,8 @@ import torch
 import whyword
 from whyword.view.html import render_html, render_notebook
 from whyword.view.page_script import ENTRY, IMPORT, join_modules, read_modules
-from whyword.view.sentences import add_wording
+from whyword.view.quoting import write_exponent, write_plain, write_signed
+from whyword.view.sentences import add_wording, describe
 
 import toy_tokenizers
 from browsing import WATCH
@@ -1082,6 +1083,32 @@ def test_the_answer_is_in_sentences(show: Open) -> None:
     ]
     page = show(*(document for document, _ in said))
     assert page.locator(".answer").all_text_contents() == [sentence for _, sentence in said]
+
+
+def test_numbers_in_sentences_are_those_of_the_tables(show: Open) -> None:
+    """A half is rounded up on both sides, and a minus is a minus."""
+    document = with_ledger(0.125, -0.375, 0.0)
+    page = show(document)
+    assert (
+        page.locator(".answer")
+        .text_content()
+        .startswith("Attention (+0.13) and the MLPs (−0.38) make up most of the logit difference of −0.25.")
+    )
+    rows = page.locator(".ledger .amount").all_text_contents()
+    assert rows[1] == write_signed(0.125, 3) == "+0.125"
+    assert rows[3] == write_signed(-0.375, 3) == "−0.375"
+    assert rows[2] == write_signed(0.0, 3) == "0.000"
+    assert [write_plain(number, 2) for number in (0.125, -0.004, 2.0)] == ["0.13", "0.00", "2.00"]
+    assert [write_exponent(number) for number in (0.0, 7e-6, 1.0)] == ["0", "7e−6", "1e0"]
+
+
+def test_sentences_are_derived_and_quote_in_turn() -> None:
+    document = make_document(["A", " b"], foils=[" is", " was"])
+    worded = add_wording(document)
+    assert worded["wording"]["question"] == ["Why ", " has", " and not ", " is", " or ", " was", "?"]
+    assert add_wording(worded) == worded
+    assert describe({"schema": "whyword.other/9"}) == {}
+    assert all(len(said) % 2 for said in (worded["wording"]["question"], worded["wording"]["answer"]))
 
 
 def test_a_document_without_sentences_is_drawn(show: Open) -> None:

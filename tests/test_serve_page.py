@@ -773,6 +773,18 @@ def test_dark_and_light(show: Show) -> None:
     assert all(one != other for one, other in zip(light, dark, strict=True))
 
 
+def test_all_modules_are_asked_for_at_once(browser: Any, address: str) -> None:
+    tab = browser.new_context().new_page()
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url.removeprefix(f"{address}/assets/")))
+    tab.goto(address, wait_until="networkidle")
+    scripts = sorted(name for name in asked if name.endswith(".js"))
+    assert scripts == sorted(name for name in read_assets() if name.endswith(".js"))
+    named = tab.locator("link[rel=modulepreload]").evaluate_all("links => links.map(link => link.href)")
+    assert [url.removeprefix(f"{address}/assets/") for url in named] == scripts
+    tab.context.close()
+
+
 def test_the_page_is_light() -> None:
     assets = read_assets()
     assert sum(len(asset.content) for asset in assets.values()) <= 300_000

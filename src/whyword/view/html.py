@@ -14,7 +14,7 @@ from string import Template
 from typing import Any
 
 from ..document.kinds import Document, is_comparison, is_continuation
-from .page_script import join_modules, read_modules
+from .page_script import ENTRY, join_modules, read_modules
 from .sentences import add_wording
 from .wording import write_sentence
 
@@ -54,7 +54,8 @@ def render_notebook(document: Document) -> str:
 
 def list_assets() -> dict[str, bytes]:
     """Give the files that draw documents, by name, for a page that loads them instead of holding them."""
-    return {name: text.encode() for name, text in {_STYLE: _asset(_STYLE), **read_modules()}.items()}
+    modules = {name: text for name, text in read_modules().items() if name != ENTRY}
+    return {name: text.encode() for name, text in {_STYLE: _asset(_STYLE), **modules}.items()}
 
 
 def _asset(name: str) -> str:
