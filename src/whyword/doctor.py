@@ -21,6 +21,7 @@ LENGTHS = (1, 2, 12, 60)
 IDENTITIES = (
     Identity.RECORDED_RUN,
     Identity.WEIGHTS,
+    Identity.HEADS,
     Identity.PARTS,
     Identity.STREAM,
     Identity.FINAL_NORM,
