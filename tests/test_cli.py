@@ -446,6 +446,15 @@ def test_remedies_are_worded_as_they_are_typed(folder: str, bare: str) -> None:
     assert remedy == "Give token ids (--ids), or a folder that holds a tokenizer too."
 
 
+def test_what_the_command_words_anew_is_still_said_by_the_library() -> None:
+    from whyword.cli import remedies
+
+    modules = [path for path in Path(whyword.__file__).parent.rglob("*.py") if "cli" not in path.parts]
+    said = re.sub(r'"\s*\n\s*f?"', "", "\n".join(path.read_text(encoding="utf-8") for path in modules))
+    for phrase in [*(python for python, _ in remedies.PHRASES), remedies._TOKENIZER]:
+        assert phrase in said, phrase
+
+
 PYTHON = re.compile(r"whyword\.\w+\(|\w+\(\.\.\.|\b[a-z_]+=(['\"]|True|False|\.\.\.)")
 """What Python code looks like in a line of an error."""
 IN_PYTHON_ONLY = ("description", "Describe where", "Load it first", "heads with explain(...).show")
@@ -545,4 +554,7 @@ def test_the_full_account(folder: str) -> None:
     document = json.loads(run(*asked, "--json")[0])
     account = document["account"]
     assert sum(account["scores"]) + account["biases"] == pytest.approx(document["ledger"]["logit"], abs=1e-4)
-    assert refused(*asked, "--method", "logit")[0] == "--account was given with --continue or --method logit."
+    assert (
+        refused(*asked, "--method", "logit")[0]
+        == "--account was given with --continue, or with a method that keeps no mixing."
+    )

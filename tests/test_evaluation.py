@@ -134,8 +134,8 @@ def test_a_run_that_is_there_goes_on_and_repairs_a_cut_line(
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"methods": ["logit"]}, "methods"),
-        ({"limit": 3}, "datasets"),
+        ({"methods": ["logit"]}, "the number of entries of methods"),
+        ({"limit": 3}, r"datasets.builtin-aga.rows"),
         ({"conventions": "paper"}, "conventions"),
         ({"seed": 1}, "seed"),
     ],
@@ -171,8 +171,8 @@ import os, random, signal, sys, time
 import torch
 torch.set_num_threads(1)
 import whyword
-from whyword.evaluation import evaluate, run
-run._WINDOW = 3
+from whyword.evaluation import evaluate, evaluating
+evaluating._WINDOW = 3
 folder, out = sys.argv[1:3]
 model = whyword.load(folder)
 random.seed(0)

@@ -174,7 +174,7 @@ def test_an_implementation_can_be_forced(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_one_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHYWORD_KERNEL", "fast")
-    with pytest.raises(InputError, match=r"^WHYWORD_KERNEL is 'fast'\.\nAllowed are native and torch"):
+    with pytest.raises(InputError, match=r"^WHYWORD_KERNEL is 'fast'\.\nSet it to native or torch"):
         make_case((1, 1, 1, 1, 1), 0).measure()
 
 

@@ -177,7 +177,7 @@ def test_what_a_document_does_not_hold(results: dict[str, Any], tmp_path: Path) 
     results["survey"].save(tmp_path / "s.json")
     survey = whyword.read(tmp_path / "s.json")
     torch.testing.assert_close(survey.mean("odd", 1), results["survey"].mean("odd", 1), rtol=1e-5, atol=0)
-    with pytest.raises(whyword.InputError, match="of those that are ranked only"):
+    with pytest.raises(whyword.InputError, match="only has the deviations of ranked"):
         survey.deviation("odd", 1)
     assert [each["label"] for each in survey.to_dict(top=2)["ranked"]] == [
         each["label"] for each in results["survey"].to_dict(top=2)["ranked"]

@@ -338,7 +338,7 @@ def test_names_of_a_server_that_others_reach() -> None:
     assert "127.0.0.2" in make_access("127.0.0.2").names
     odd = make_access("127.0.0.1", ["Lab.Example:8443", "[fe80::1]:80", "büro.example"]).names
     assert {"lab.example", "fe80::1", "xn--bro-hoa.example"} <= set(odd)
-    with pytest.raises(whyword.InputError, match="is not the name of a host"):
+    with pytest.raises(whyword.InputError, match="is not a host name"):
         make_access("127.0.0.1", ["http://lab.example/"])
 
 

@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, get_type_hints
 
-__all__ = ["list_options", "word_for_command"]
+__all__ = ["PHRASES", "list_options", "word_for_command"]
 
 _CALL_WITH_OPTION = re.compile(r"""(?:whyword\.)?\w+\(\.\.\., (\w+)=(['"])([\w.-]+)\2\)""")
 _KEYWORD = re.compile(r"""\b(\w+)=(['"])([\w.-]+)\2""")
 _SUBJECT = re.compile(r"^(\w+)(?= (?:is|names) )|(?<=allowed by )(\w+)")
 _OTHER_CALL = re.compile(r"(?:pass |with )?whyword\.\w+\(")
-_PHRASES = (
+PHRASES = (
     ("bos=True, but", "--bos was given, but"),
     ("Leave bos out, or pass bos=False", "Leave --bos out, or give --no-bos"),
     ("explain(..., max_memory=...)", "whyword explain --max-memory SIZE"),
@@ -22,12 +22,13 @@ _PHRASES = (
     ("use whyword.explain.", "use `whyword explain`."),
     ("load a model of your own: whyword.load(folder)", "name a model of your own: -m FOLDER"),
 )
-_TOKENIZER = "Give token ids, or load it with whyword.load(..., tokenizer=...)."
+"""What the library says, and what the command says instead."""
+_TOKENIZER = "Pass token ids, or load it with whyword.load(..., tokenizer=...)."
 
 
 def word_for_command(text: str, options: Collection[str]) -> str:
     """Word a line of an error for the user of a command that has some options."""
-    for python, command in _PHRASES:
+    for python, command in PHRASES:
         text = text.replace(python, command)
     folder = "a folder that holds a tokenizer too."
     text = text.replace(
