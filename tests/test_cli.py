@@ -373,7 +373,7 @@ def test_datasets_are_names_and_data_is_a_folder(folder: str, tmp_path: Path) ->
     [
         (
             ["neurons", "--data", "ioi"],
-            "Over datasets: whyword survey ioi; at their mean: whyword ablate ioi.",
+            "Over datasets: whyword survey ioi. At their mean: whyword ablate ioi.",
         ),
         (["neurons", "--folder", "here"], "Over datasets: whyword survey DATASETS --data here"),
         (["neurons", "A", "--heads"], "Over datasets: whyword survey DATASETS --heads …"),

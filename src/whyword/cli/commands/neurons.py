@@ -22,7 +22,7 @@ from ..sources import open_models, read_source, read_word
 
 __all__ = ["neurons"]
 
-_ONE = "whyword neurons shows one prediction, without"
+_ONE = "whyword neurons is about one prediction and has no"
 
 
 def _over(option: str) -> Any:
@@ -68,7 +68,7 @@ def neurons(
         moved(
             "--data",
             f"{_ONE} --data.",
-            lambda names: "Over datasets: whyword survey {0}; at their mean: whyword ablate {0}.".format(
+            lambda names: "Over datasets: whyword survey {0}. At their mean: whyword ablate {0}.".format(
                 " ".join(names)
             ),
         ),
