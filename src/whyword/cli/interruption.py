@@ -1,4 +1,4 @@
-"""Ctrl-C: one line that says what was kept, and how to go on."""
+"""Ctrl-C: one line that says what was kept, and how to resume."""
 
 import shlex
 import sys
@@ -25,7 +25,7 @@ def when_stopped(say: Callable[[], str]) -> Iterator[None]:
 
 
 def say_kept(where: Path, count: int, what: str) -> str:
-    """Say how much of a run is kept where, and the command that goes on with it."""
+    """Say how much of a run was kept and where, and the command that resumes it."""
     if count == 0:
         return f"{_NOTHING} Start again with: {name_command()}"
     return f"{where} keeps {count:,} {what}. Go on with: {name_command()}"

@@ -125,7 +125,7 @@ SplitText = Annotated[
     ),
 ]
 RunFolder = Annotated[
-    Path, typer.Option("--out", metavar="RUN", help="Folder of the run; one that was stopped goes on.")
+    Path, typer.Option("--out", metavar="RUN", help="Folder of the run; a run that was stopped is resumed.")
 ]
 
 

@@ -57,7 +57,7 @@ def require_length(place: str, values: Sized, expected: int) -> None:
 
 
 def require_index(place: str, index: int, size: int) -> None:
-    """Refuse an index that is not one of so many."""
+    """Refuse an index outside the given range."""
     if not 0 <= index < size:
         raise misfit(place, f"it is {index}, and there are {size}, counted from 0")
 

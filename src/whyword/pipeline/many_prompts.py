@@ -196,7 +196,7 @@ def _refuse_size(asked: Asked) -> InputError:
 
 
 def _pays(model: Model, examples: int, tokens: int, plan: Plan, room: int) -> bool:
-    """Say whether so many prompts at once are faster, and fit."""
+    """Say whether a batch of this size is faster, and fits into memory."""
     if examples * tokens > _TOKENS.get(model.device.type, _MOST_TOKENS):
         return False
     width: int = model.config.hidden_size

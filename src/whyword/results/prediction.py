@@ -1,4 +1,4 @@
-"""What a model would go on with, and its JSON document."""
+"""The likeliest next tokens, and their JSON document."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["Choice", "Prediction"]
 
 @dataclass(frozen=True)
 class Choice:
-    """A token the model could have gone on with."""
+    """A candidate for the next token."""
 
     id: int | None
     """The token's id; None: several tokens together."""
@@ -28,7 +28,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Prediction(Shown, Sequence[Choice]):
-    """The tokens that a model would go on with, the likeliest first."""
+    """The likeliest next tokens, in order."""
 
     schema: ClassVar[str] = PREDICTION_SCHEMA
     model: str

@@ -54,7 +54,7 @@ class Shown:
         save_documents([self.to_dict()], path, by)
 
     def show(self, by: str | None = None, top: int | None = None) -> None:
-        """Print the terminal view; `by`: block, head, token or word; `top`: only so many of them."""
+        """Print the terminal view; `by`: block, head, token or word; `top`: only the N strongest."""
         from rich.console import Console
 
         from ..view.showing import print_by_kind

@@ -129,7 +129,7 @@ class Translation(Shown):
         ]
 
     def show(self, by: str | None = None, top: int | None = None, block: int | None = None) -> None:
-        """Print the terminal view, by word or token; `top`: so many columns; `block`: of one, from 1."""
+        """Print the terminal view by word or token; `top`: the N strongest columns; `block`: one, from 1."""
         from rich.console import Console
 
         from ..view.showing import print_by_kind

@@ -111,8 +111,8 @@ class Grid:
 def lay_out(document: Document, by: str = "block", top: int | None = None) -> Grid:
     """Lay out a document: by block (the paper's first table), head, token or word.
 
-    `top`: only so many rows, those with the largest absolute sums; by head, so many that raise and so many
-    that lower; by token or word, and of a continuation, so many columns.
+    `top`: only the N rows with the largest absolute sums; by head, the N that raise most and the N that lower
+    most; by token or word, and of a continuation, the N strongest columns.
     """
     if by not in VIEWS:
         raise InputError(f"by is {by!r}.", f"What can be shown: by {', '.join(VIEWS)}.")
@@ -134,7 +134,7 @@ def lay_out(document: Document, by: str = "block", top: int | None = None) -> Gr
 
 
 def _lay_out_columns(document: Document, by: str) -> Grid | None:
-    """Lay out what has columns to choose from: no rows, or rows that are no blocks and heads."""
+    """Lay out views whose columns can be chosen: those without rows of blocks or heads."""
     if is_comparison(document):
         return _lay_out_comparison(document, by)
     if is_continuation(document):

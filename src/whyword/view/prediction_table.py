@@ -1,4 +1,4 @@
-"""What a model would go on with: in the terminal, as CSV, as a data frame."""
+"""The likeliest next tokens: in the terminal, as CSV, as a data frame."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ __all__ = ["make_prediction_frame", "print_prediction", "render_prediction_csv"]
 def print_prediction(
     document: Document, console: Console, by: str | None = None, top: int | None = None
 ) -> None:
-    """Print the likeliest tokens; `top`: only so many."""
+    """Print the likeliest tokens; `top`: only the first N."""
     if by is not None:
         raise InputError(f"by is {by!r}.", "There is one way to show a prediction: leave it out.")
     table = Table(

@@ -22,7 +22,7 @@ class Sheet:
     means: tuple[tuple[str, ...], ...] = ()
     """Rows that sum up the others."""
     names: int = 1
-    """Columns on the left that are no numbers."""
+    """Columns on the left that hold text."""
 
 
 def print_sheet(sheet: Sheet, console: Console) -> None:

@@ -1,7 +1,7 @@
 """The terminal view: the paper's first table, with the proof underneath.
 
-With colour, every row repeats the tokens on red (raises) or blue (lowers) ground; without, numbers with signs
-stand in their place. Where the tokens do not fit side by side, the strongest are shown, and the whole prompt
+With colour, every row repeats the tokens on a red (raises) or blue (lowers) background; without, signed
+numbers stand in their place. Where the tokens do not fit side by side, the strongest are shown, and the whole prompt
 stands above.
 """
 

@@ -1,4 +1,4 @@
-"""The ground of a number in the terminal."""
+"""The background colour of a number in the terminal."""
 
 from rich.style import Style
 
@@ -8,7 +8,7 @@ __all__ = ["paint_ground"]
 
 
 def paint_ground(value: float | None, largest: float) -> Style | None:
-    """Give the ground of a number; none where it is next to nothing, so that it suits dark and light."""
+    """Return the background of a number; none near zero, so that it suits dark and light terminals."""
     share = (value or 0.0) / (largest or 1.0)
     if abs(share) < 0.02:
         return None

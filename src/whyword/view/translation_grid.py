@@ -28,7 +28,7 @@ def at_block(document: Document, block: int | None) -> Document:
 
 
 def lay_out_translation(document: Document, by: str = "word", top: int | None = None) -> Grid:
-    """Lay out a translation by word or token; `top`: only so many columns, the strongest."""
+    """Lay out a translation by word or token; `top`: only the N strongest columns."""
     if by not in TRANSLATION_VIEWS:
         raise InputError(f"by is {by!r}.", f"A translation is shown by {' or '.join(TRANSLATION_VIEWS)}.")
     if top is not None and top < 1:

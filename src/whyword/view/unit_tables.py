@@ -35,7 +35,7 @@ _SHOWN = 4
 def print_neurons(
     document: Document, console: Console, by: str | None = None, top: int | None = None
 ) -> None:
-    """Print the neurons of one prediction; `top`: only so many that raise, and so many that lower."""
+    """Print the neurons of one prediction; `top`: only the N that raise most and the N that lower most."""
     if by not in (None, "neuron"):
         raise InputError(f"by is {by!r}.", "Neurons are shown by neuron; heads with explain(...).show.")
     raising = [each for each in document["named"] if each["update"] >= 0][:top]
@@ -95,7 +95,7 @@ def _refuse_ways(by: str | None) -> None:
 
 
 def print_survey(document: Document, console: Console, by: str | None = None, top: int | None = None) -> None:
-    """Print the ranking of a survey; of heads, the heat map too; `top`: only so many."""
+    """Print the ranking of a survey; of heads, the heat map too; `top`: only the N strongest."""
     _refuse_ways(by)
     console.print(Group(*_render_survey({**document, "ranked": document["ranked"][:top]}, console)))
 
@@ -144,7 +144,7 @@ def _render_survey(document: Document, console: Console) -> Iterator[RenderableT
 def print_answers(
     document: Document, console: Console, by: str | None = None, top: int | None = None
 ) -> None:
-    """Print the examples that a neuron answers to; `top`: only so many at each end."""
+    """Print the examples where a neuron is most active; `top`: only N at each end."""
     _refuse_ways(by)
     console.print(Text(f"Which inputs does neuron {document['label']} answer to?", style="bold"))
     looked = f"{document['model']}, {document['examples']:,} examples"
@@ -165,7 +165,7 @@ def print_answers(
 def print_ablation(
     document: Document, console: Console, by: str | None = None, top: int | None = None
 ) -> None:
-    """Print what setting a neuron to its mean did; `top`: only so many groups."""
+    """Print what setting a neuron to its mean did; `top`: only the first N groups."""
     _refuse_ways(by)
     console.print(
         Text(f"What if neuron {document['label']} stayed at its mean, {document['mean']:+.2f}?", style="bold")

@@ -161,7 +161,7 @@ def _blind(contrastive: list[bool]) -> str:
 
 
 def _logit(choice: Document) -> str:
-    """Write a logit, and beside it what is left of it where the model caps its logits."""
+    """Write a logit, and the capped value beside it where the model caps its logits."""
     capped = choice.get("capped")
     return f"{choice['logit']:.2f}" + ("" if capped is None else f" (capped {capped:.2f})")
 

@@ -1,4 +1,4 @@
-"""whyword predict: what the model would go on with."""
+"""whyword predict: the likeliest next tokens."""
 
 from typing import Annotated, Any
 

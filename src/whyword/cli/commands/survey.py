@@ -38,7 +38,7 @@ def survey(
         typer.Option(
             "--out",
             metavar="RUN",
-            help="Folder for sums, tables and figures; a run that was stopped goes on.",
+            help="Folder for sums, tables and figures; a run that was stopped is resumed.",
         ),
     ] = None,
     limit: Limit = None,
@@ -96,7 +96,7 @@ def _survey(
 
     def say() -> str:
         if out is None:
-            return f"nothing was kept. A run that can go on: {name_command()} --out RUN"
+            return f"nothing was kept. A run that can be resumed: {name_command()} --out RUN"
         return say_kept(out, count_examples(out / f"{part}.safetensors"), "examples")
 
     with when_stopped(say), show_progress(f"Looking into {model.name} …"):

@@ -1,5 +1,5 @@
 /*
- * What the model would go on with, and for every candidate two buttons: explain it, contrast with it.
+ * The likeliest next tokens, and for every candidate two buttons: explain it, contrast with it.
  */
 
 import { element, heading, section } from "./elements.js";

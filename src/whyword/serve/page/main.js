@@ -93,7 +93,7 @@ function askForm(change = {}, options = {}) {
   return ask({ ...next, chosen }, options);
 }
 
-/** Ask anew, even what was asked before; where the answer is below the form, go there. */
+/** Ask again, even what was asked before; where the answer is below the form, go there. */
 async function askAgain() {
   await askForm({}, { fresh: true });
   if (!matchMedia("(max-width: 60rem)").matches || !["done", "error"].includes(document.body.dataset.state)) return;

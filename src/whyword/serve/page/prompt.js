@@ -69,7 +69,7 @@ export function wordsUntouched() {
   return "held" in find("target").dataset && "held" in find("foil").dataset;
 }
 
-/** What a form does by itself: kinds of prompt, turns, words that are typed. */
+/** What the form does on its own: kinds of prompt, turns, words that are typed. */
 export function listenToForm() {
   for (const name of ["target", "foil"]) {
     find(name).addEventListener("input", (event) => delete event.target.dataset.held);

@@ -1,5 +1,5 @@
 /*
- * Asking the models: every column by itself, the explanation first and the candidates after it.
+ * Asking the models: each column on its own, the explanation first and the candidates after it.
  */
 
 import { askDocument, Refusal, writeBody } from "./ask.js";
@@ -35,7 +35,7 @@ export async function run(question) {
 /** What a question lacks before any model can be asked, and what to do; null: nothing. */
 function findLack(state) {
   const nothing = "There is nothing to explain.";
-  if (!translates()) return promptOf(state) ? null : [nothing, "Type something that the model can go on from."];
+  if (!translates()) return promptOf(state) ? null : [nothing, "Type something for the model to continue."];
   if (!state.source.trim()) return [nothing, "Type what is to be translated."];
   if (!state.foilWord || state.place) return null;
   return [`“${state.foilWord}” has no place.`, "Choose the word of the translation that it is compared with."];
@@ -116,7 +116,7 @@ function showCandidates(column, choices, choose) {
     title: "What the model would write next",
     choose: (part, choice) => choose(column, part, choice),
   });
-  // Rows are drawn anew: the focus stays on the button that was pressed.
+  // Rows are redrawn: the focus stays on the button that was pressed.
   if (again) column.next.querySelector(`[data-part="${again.part}"][data-token="${again.token}"]`)?.focus();
 }
 
