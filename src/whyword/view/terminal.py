@@ -1,8 +1,8 @@
 """The terminal view: the paper's first table, with the proof underneath.
 
 With colour, every row repeats the tokens on a red (raises) or blue (lowers) background; without, signed
-numbers stand in their place. Where the tokens do not fit side by side, the strongest are shown, and the whole prompt
-stands above.
+numbers stand in their place. Where the tokens do not fit side by side, the strongest are shown, and the
+whole prompt stands above.
 """
 
 from collections.abc import Iterator, Sequence
