@@ -8,11 +8,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..models.model import Model
+from ..models.architecture import Attention
+from ..models.model import Model, module_at
+from .frozen_run import FrozenRun
 from .readout import Reader
 
 __all__ = [
     "capture_calls",
+    "hook_frozen",
     "hook_unembedding",
     "in_this_thread",
     "reading",
@@ -36,6 +39,29 @@ def hook_unembedding(model: Model, reader: Reader) -> Iterator[Any]:
     yield model.unembedding.register_forward_pre_hook(in_this_thread(reader.pick))
     if model.logit_cap is not None:
         yield model.unembedding.register_forward_hook(in_this_thread(reader.keep))
+
+
+def hook_frozen(model: Model, frozen: FrozenRun) -> Iterator[Any]:
+    """Let a frozen run cut the residual stream between blocks."""
+
+    def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args:
+            return (frozen.enter(args[0]), *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": frozen.enter(kwargs["hidden_states"])}
+
+    def leave(_module: nn.Module, _args: Any, output: Any) -> Any:
+        return (frozen.enter(output[0]), *output[1:]) if isinstance(output, tuple) else frozen.enter(output)
+
+    def take_context(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        frozen.take_context(args[0])
+
+    for block in model.blocks:
+        yield block.register_forward_pre_hook(in_this_thread(enter), with_kwargs=True)
+        for sublayer in model.architecture.decoder.sublayers:
+            if isinstance(sublayer, Attention):
+                output = module_at(block, sublayer.output)
+                yield output.register_forward_pre_hook(in_this_thread(take_context))
+    yield model.blocks[-1].register_forward_hook(in_this_thread(leave))
 
 
 @contextmanager

@@ -22,7 +22,8 @@ from ..runs.progress import report
 from .attention import AttentionCall, find_eager, uses_interface, watch_attention
 from .direct_attention import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_readout, require_finite_weights
-from .hooks import hook_unembedding, in_this_thread, reading
+from .frozen_run import FrozenRun
+from .hooks import hook_frozen, hook_unembedding, in_this_thread, reading
 from .precision import keep_precision
 from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
@@ -47,7 +48,8 @@ def record(
     is traced, at all positions, where contributions are asked for.
     """
     plan, lengths = plan or Plan(), None if sources is None else tuple(map(len, sources))
-    recorder = _Recorder(model, model.decoder_stack, places, plan, lengths)
+    frozen = FrozenRun(model, len(prompts)) if plan.frozen else None
+    recorder = _Recorder(model, model.decoder_stack, places, plan, lengths, frozen)
     encoder = None
     if model.encoder_stack is not None and lengths is not None and plan.mixed_blocks > 0:
         everywhere = Places((range(max(lengths)),) * len(lengths))
@@ -62,19 +64,26 @@ def record(
         for each in recorders:
             for handle in each.hooks():
                 stack.callback(handle.remove)
+        if frozen is not None:
+            for handle in hook_frozen(model, frozen):
+                stack.callback(handle.remove)
+            stack.enter_context(frozen.running())
         try:
             readout = recorder.reader.read(run_inputs(model, inputs))
         except ProofError:
             require_finite_weights(model)
             raise
+    if frozen is not None:
+        frozen.unembedded = recorder.reader.unembedded
     trace = Trace(
         places=places,
         decoder=recorder.trace_stack(),
-        unembedded=recorder.reader.unembedded,
-        logits=readout.logits,
-        uncapped=readout.uncapped,
+        unembedded=recorder.reader.unembedded.detach(),
+        logits=readout.logits.detach(),
+        uncapped=readout.uncapped.detach(),
         encoder=None if encoder is None else encoder.trace_stack(),
         lengths=lengths,
+        frozen=frozen,
     )
     require_finite(model, trace)
     return trace
@@ -92,6 +101,11 @@ def read_out(model: Model, places: Places, inputs: Inputs) -> Readout:
     return readout
 
 
+def _without_gradient(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a hook see this thread's run, which may be noted for gradients, without being noted itself."""
+    return in_this_thread(torch.no_grad()(hook))
+
+
 class _Recorder:
     """Gathers the trace of one stack from hooks; lives for one run."""
 
@@ -102,8 +116,10 @@ class _Recorder:
         places: Places,
         plan: Plan,
         lengths: tuple[int, ...] | None,
+        frozen: FrozenRun | None = None,
     ) -> None:
         self.model = model
+        self.frozen = frozen
         self.stack = stack
         self.sublayers = stack.stack.sublayers
         self.lengths = lengths
@@ -127,7 +143,7 @@ class _Recorder:
 
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
-        own = in_this_thread
+        own = _without_gradient
         for index, block in enumerate(self.stack.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
             for order, sublayer in enumerate(self.sublayers):
@@ -218,6 +234,8 @@ class _Recorder:
     def _reduce_attention(self, index: int, order: int, sublayer: Attention) -> Callable[..., None]:
         def reduce(module: nn.Module, _args: Any, returned: Any) -> None:
             weigher = self._weigher(module, sublayer, returned, index)
+            if self.frozen is not None:
+                self.frozen.take_weigher(weigher)
             context, output = self.projections.pop(module)
             reduction = Reduction(self.model, self.stack, index, sublayer, weigher, context, output)
             if index < self.plan.rolled_blocks:
