@@ -66,7 +66,7 @@ def _find_strongest(amounts: Float[Tensor, "example head row source"], start: in
     """Find the strongest edges: in those rows whose largest are largest."""
     heads, rows, sources = amounts.shape[1:]
     flat = amounts.flatten(1, 2)
-    largest = torch.linalg.vector_norm(flat, torch.inf, dim=2)
+    largest = flat.abs().amax(2)
     best = largest.topk(min(STRONGEST, largest.shape[1]), dim=1).indices
     among = flat.gather(1, best[:, :, None].expand(-1, -1, sources)).flatten(1)
     place = among.abs().topk(min(STRONGEST, among.shape[1]), dim=1).indices

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["Attend", "Halve", "NormaliseLayer", "ScaleByRatio", "ratio_of"]
+__all__ = ["Attend", "Halve", "NormaliseLayer", "Project", "ScaleByRatio", "ratio_of"]
 
 
 class Halve(torch.autograd.Function):
@@ -37,15 +37,53 @@ class ScaleByRatio(torch.autograd.Function):
     """Something that was computed from `inputs` element by element: so many times as much, whatever it is."""
 
     @staticmethod
-    def forward(context: Any, inputs: Tensor, outputs: Tensor, ratio: Tensor) -> Tensor:
-        """Give the outputs."""
-        context.save_for_backward(ratio)
-        return outputs.view_as(outputs)
+    def forward(
+        context: Any, inputs: Tensor, compute: Callable[[], Tensor], ratio: Tensor | Callable[[], Tensor]
+    ) -> Tensor:
+        """Give the outputs. The ratio may be what computes it when it is needed."""
+        context.ratio = ratio
+        return compute()
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         """Multiply by the ratio."""
-        return gradients[0] * context.saved_tensors[0], None, None
+        ratio = context.ratio if isinstance(context.ratio, Tensor) else context.ratio()
+        return gradients[0] * ratio, None, None
+
+
+class Project(torch.autograd.Function):
+    """A projection, as torch computes it. Rows and columns that no direction reaches cost nothing.
+
+    Those of queries and keys in a fused projection are such columns; rows are all but the explained ones in
+    the last block.
+    """
+
+    @staticmethod
+    def forward(
+        context: Any, inputs: Tensor, weight: Float[Tensor, "written read"], compute: Callable[[], Tensor]
+    ) -> Tensor:
+        """Give the outputs."""
+        context.weight = weight
+        return compute()
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        """Multiply by the transpose."""
+        weight, gradient = context.weight, gradients[0].flatten(0, -2)
+        size = gradient.abs()
+        rows, columns = _range_of(size.amax(1)), _range_of(size.amax(0))
+        pulled = gradient[rows, columns] @ weight[columns]
+        if pulled.shape[0] < gradient.shape[0]:
+            pulled = gradient.new_zeros(gradient.shape[0], weight.shape[1]).index_add_(
+                0, torch.arange(rows.start, rows.stop, device=pulled.device), pulled
+            )
+        return pulled.view(*gradients[0].shape[:-1], weight.shape[1]), None, None
+
+
+def _range_of(sizes: Float[Tensor, " entry"]) -> slice:
+    """Give the range outside which there are zeros only."""
+    some = sizes.nonzero()
+    return slice(int(some[0]), int(some[-1]) + 1) if len(some) > 0 else slice(0)
 
 
 def ratio_of(
@@ -92,11 +130,11 @@ class Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        context: Any, value: Tensor, output: Tensor, pull_back: Callable[[Tensor], Tensor]
+        context: Any, value: Tensor, compute: Callable[[], Tensor], pull_back: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        """Give what the model's attention gave."""
+        """Give what the model's attention gives."""
         context.pull_back = pull_back
-        return output.view_as(output)
+        return compute()
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:

@@ -15,8 +15,9 @@ An operation without a rule is refused by its name, where a direction would have
 right is not taken on trust: at every depth the parts and the biases must add up to the logit.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, no_type_check
 
 import torch
@@ -27,7 +28,7 @@ from torch.overrides import TorchFunctionMode
 from ..errors import ModelError
 from .attention import AttentionCall
 from .direct_attention import attend_plainly
-from .frozen_gradients import Attend, Halve, NormaliseLayer, ScaleByRatio, ratio_of
+from .frozen_gradients import Attend, Halve, NormaliseLayer, Project, ScaleByRatio, ratio_of
 
 __all__ = ["FrozenOperations", "Listener", "Rows"]
 
@@ -150,19 +151,43 @@ class FrozenOperations(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        name = self._names.get(function, "")
-        if name == "":
-            name = self._names[function] = _name(function)
+        if function not in self._names:
+            self._names[function] = _name(function)
+        name = self._names[function]
         if name is None or not torch.is_grad_enabled():
             return function(*args, **kwargs)
-        args = tuple(_without_parameters(argument) for argument in args)
-        kwargs = {key: _without_parameters(argument) for key, argument in kwargs.items()}
-        dependent = tuple(_depending([*args, *kwargs.values()]))
+        dependent, parameters = [], []
+        _sort_out(args, dependent, parameters)
+        _sort_out(kwargs.values(), dependent, parameters)
+        if parameters:  # they are constants here
+            args = tuple(_without_parameters(argument) for argument in args)
+            kwargs = {key: _without_parameters(argument) for key, argument in kwargs.items()}
         if not dependent:
             return function(*args, **kwargs)
-        call = _Call(function, name, args, kwargs, dependent)
+        call = _Call(function, name, args, kwargs, tuple(dependent))
+        if not all(hasattr(each, "rows") for each in dependent):
+            return self._refuse(replace(call, name="of a function that torch does not show"), call.run())
         result = self._apply(call)
+        _label(call, args[0] if result is None else result)
+        return result
+
+    def activate(self, module: nn.Module, inputs: Tensor, outputs: Tensor) -> Tensor | None:
+        """Scale what an activation module gave, where its operations were not seen, or all were cut."""
+        if not _depends(inputs) or hasattr(outputs, "rows"):
+            return None
+        with torch.no_grad():
+            plain, found = inputs.detach(), outputs.detach()
+            if found.shape != plain.shape or not torch.equal(
+                module(plain.flatten()[:1]), found.flatten()[:1]
+            ):
+                return None
+            at_zero = module(plain.new_zeros(()))
+            ratio = ratio_of(plain, found, at_zero, module)
+        result: Tensor = ScaleByRatio.apply(inputs, lambda: found, ratio)
+        call = _Call(module, type(module).__name__, (inputs,), {}, (inputs,))
         _label(call, result)
+        if at_zero.any():
+            self._count(call, result, lambda: at_zero)
         return result
 
     def _apply(self, call: _Call) -> Any:
@@ -199,22 +224,22 @@ class FrozenOperations(TorchFunctionMode):
 
     def _refuse(self, call: _Call, result: Any) -> Any:
         """Let an operation run, but no direction pass it."""
-        place = self.listener.name_place()
+        what = f"{self.listener.name_place()}: flow has no rule for the operation {call.name}"
 
         def refuse(_: Tensor) -> None:
             raise ModelError(
-                f"{place}: flow has no rule for the operation {call.name!r} on what depends on the residual "
-                "stream.",
+                f"{what} on the residual stream.",
                 "Use another method (logit, alti-logit): they do not pull a direction back through it.",
             )
 
-        for each in _depending([result]):
+        for each in _depending(result):
             each.register_hook(refuse)
         return result
 
     def _count(self, call: _Call, result: Tensor, constant: Callable[[], Any]) -> None:
         """Count something that was added where it was added."""
-        rows, place = _rows_of(call.dependent), self.listener.name_place()
+        # The call itself must not be kept: it holds what the operation read.
+        rows, what = _rows_of(call.dependent), f"{self.listener.name_place()}: {call.name}"
 
         def count(gradient: Tensor) -> None:
             own = constant()
@@ -222,7 +247,7 @@ class FrozenOperations(TorchFunctionMode):
                 amounts = (gradient @ own.to(gradient.dtype))[..., None]
             else:
                 amounts = gradient * own
-            self.listener.add_constant(rows, amounts, f"{place}: {call.name}")
+            self.listener.add_constant(rows, amounts, what)
 
         result.register_hook(count)
 
@@ -260,32 +285,37 @@ class FrozenOperations(TorchFunctionMode):
         inputs = call.args[0]
         if not _depends(inputs) or len(call.dependent) > 1:
             return self._refuse(call, call.run())
-        in_place = _is_in_place(call.function)
+        in_place, args, kwargs = _is_in_place(call.function), call.args[1:], call.kwargs
         function = getattr(torch, call.name) if in_place else call.function
 
         def activate(given: Tensor) -> Tensor:
-            outputs: Tensor = function(given, *call.args[1:], **call.kwargs)
+            outputs: Tensor = function(given, *args, **kwargs)
             return outputs
 
         with torch.no_grad():
             plain = inputs.detach()
             outputs, at_zero = activate(plain), activate(plain.new_zeros(()))
-            ratio = ratio_of(plain, outputs, at_zero, activate)
+        make_ratio = partial(ratio_of, plain, outputs, at_zero, activate)
         if in_place:
-            inputs.mul_(ratio)
+            inputs.mul_(make_ratio())
             with torch.no_grad():
                 inputs.copy_(outputs)
             result = inputs
         else:
-            result = ScaleByRatio.apply(inputs, outputs, ratio)
+            # A power is mostly part of a norm or a gate, which are cut.
+            result = ScaleByRatio.apply(inputs, lambda: outputs, make_ratio if call.name == "pow" else make_ratio())
         if at_zero.any():
             self._count(call, result, lambda: at_zero)
         return result
 
     def _bilinear(self, call: _Call, bias: Any) -> Any:
-        result = call.run()
         if len(call.dependent) > 1:
-            return self._refuse(call, result)
+            return self._refuse(call, call.run())
+        inputs, weight = _read_projection(call)
+        if weight is None:
+            result = call.run()
+        else:
+            result = Project.apply(inputs, weight, call.run)
         if isinstance(bias, Tensor) and not _depends(bias):
             self._count(call, result, lambda: bias)
         return result
@@ -297,8 +327,8 @@ class FrozenOperations(TorchFunctionMode):
         if all(_depends(each) for each in pieces):
             return result
         function = getattr(torch, call.name)
-        args = tuple(_without_dependence(argument) for argument in call.args)
-        self._count(call, result, lambda: function(*args, **call.kwargs))
+        args, kwargs = tuple(_without_dependence(argument) for argument in call.args), call.kwargs
+        self._count(call, result, lambda: function(*args, **kwargs))
         return result
 
     def _normalise(self, call: _Call) -> Any:
@@ -322,7 +352,7 @@ class FrozenOperations(TorchFunctionMode):
             scale = torch.rsqrt(square + (torch.finfo(plain.dtype).eps if epsilon is None else epsilon))
             weight = call.argument(2, "weight")
             ratio = scale.expand_as(plain) if weight is None else scale * weight
-        return ScaleByRatio.apply(inputs, outputs, ratio)
+        return ScaleByRatio.apply(inputs, lambda: outputs, ratio)
 
     def _attend(self, call: _Call) -> Any:
         query, key, value = (call.argument(place, name) for place, name in enumerate(("query", "key", "value")))
@@ -331,13 +361,12 @@ class FrozenOperations(TorchFunctionMode):
             "scaling": call.kwargs.get("scale"),
         }
         detached = [each.detach() for each in (query, key, value)]
-        with torch.no_grad():
-            output = call.run()
         if not _depends(value):
-            return output
+            with torch.no_grad():
+                return call.run()
         self.listener.see_attention()
         seen = AttentionCall(None, *detached, call.argument(3, "attn_mask"), options, attend_plainly)
-        return Attend.apply(value, output, lambda gradient: self.listener.pull_back(seen, gradient))
+        return Attend.apply(value, call.run, lambda gradient: self.listener.pull_back(seen, gradient))
 
 
 def _name(function: Callable[..., Any]) -> str | None:
@@ -358,21 +387,29 @@ def _depends(argument: Any) -> bool:
     return isinstance(argument, Tensor) and argument.requires_grad
 
 
-def _depending(arguments: Sequence[Any]) -> Iterator[Tensor]:
-    """Find what depends on the stream, also in lists."""
+def _depending(result: Any) -> list[Tensor]:
+    """Find what depends on the stream in a result."""
+    dependent: list[Tensor] = []
+    _sort_out([result], dependent, [])
+    return dependent
+
+
+@no_type_check
+def _sort_out(arguments: Iterable[Any], dependent: list[Tensor], parameters: list[Tensor]) -> None:
+    """Find what depends on the stream, and parameters that would get a gradient, also in lists."""
     for argument in arguments:
         if isinstance(argument, Tensor):
             if argument.requires_grad:
-                yield argument
+                (parameters if isinstance(argument, nn.Parameter) else dependent).append(argument)
         elif isinstance(argument, (list, tuple)):
-            yield from _depending(argument)
+            _sort_out(argument, dependent, parameters)
 
 
 def _without_parameters(argument: Any) -> Any:
     """Give a parameter as the constant that it is here."""
     if isinstance(argument, nn.Parameter):
-        return argument.detach() if argument.requires_grad else argument
-    if isinstance(argument, (list, tuple)) and any(isinstance(each, nn.Parameter) for each in argument):
+        return argument.detach()
+    if isinstance(argument, (list, tuple)):
         return type(argument)(_without_parameters(each) for each in argument)
     return argument
 
@@ -384,20 +421,27 @@ def _without_dependence(argument: Any) -> Any:
     return argument.detach().new_zeros(()).expand(argument.shape) if _depends(argument) else argument
 
 
+def _read_projection(call: _Call) -> tuple[Any, Tensor | None]:
+    """Give what a projection reads and its weight, written × read; no weight: it is another product."""
+    if call.name == "linear" and _depends(call.args[0]):
+        return call.args[0], call.argument(1, "weight")
+    if call.name == "addmm" and len(call.args) == 3 and _depends(call.args[1]) and not call.kwargs:
+        return call.args[1], call.args[2].T
+    return None, None
+
+
 def _rows_of(dependent: Sequence[Tensor]) -> Rows:
-    found: Rows = next(each.rows for each in dependent if hasattr(each, "rows"))
+    found: Rows = dependent[0].rows  # type: ignore[attr-defined]
     return found
 
 
 def _label(call: _Call, result: Any) -> None:
     """Say of every result which positions its rows belong to."""
-    origin = next((each for each in call.dependent if hasattr(each, "rows")), None)
-    if origin is None:
-        return
+    origin = call.dependent[0]
     pick = _picker(call) if origin is call.args[0] else None
-    for each in _depending([result]):
-        if each is not call.args[0] or not hasattr(each, "rows"):
-            each.rows = origin.rows.follow(origin, each, pick)  # type: ignore[attr-defined]
+    for each in _depending(result):
+        if not hasattr(each, "rows"):
+            each.rows = _rows_of(call.dependent).follow(origin, each, pick)  # type: ignore[attr-defined]
 
 
 def _picker(call: _Call) -> Callable[[Tensor], Tensor] | None:

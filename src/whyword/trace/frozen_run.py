@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import ModelError
 from ..models.model import Model
@@ -31,6 +31,7 @@ class FrozenRun(Listener):
 
     def __init__(self, model: Model, examples: int) -> None:
         self._model = model
+        self._operations = FrozenOperations(self)
         self._examples = examples
         self._entered: list[Tensor] = []
         """The stream that enters each block, and that after the last."""
@@ -44,8 +45,12 @@ class FrozenRun(Listener):
     @contextmanager
     def running(self) -> Iterator[None]:
         """Note what is computed inside."""
-        with torch.inference_mode(False), torch.enable_grad(), FrozenOperations(self):
+        with torch.inference_mode(False), torch.enable_grad(), self._operations:
             yield
+
+    def activate(self, module: nn.Module, inputs: Tensor, outputs: Tensor) -> Tensor | None:
+        """Take what a module without parameters gave; give what goes on, None: the same."""
+        return self._operations.activate(module, inputs, outputs)
 
     def enter(self, stream: Float[Tensor, "example position model"]) -> Tensor:
         """Take the stream between two blocks; give the one that goes on."""

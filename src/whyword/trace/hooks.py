@@ -55,7 +55,14 @@ def hook_frozen(model: Model, frozen: FrozenRun) -> Iterator[Any]:
     def take_context(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
         frozen.take_context(args[0])
 
+    def activate(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+        single = len(args) == 1 and isinstance(args[0], Tensor) and isinstance(output, Tensor)
+        return frozen.activate(module, args[0], output) if single else None
+
     for block in model.blocks:
+        for module in block.modules():
+            if not any(True for _ in module.children()) and not any(True for _ in module.parameters()):
+                yield module.register_forward_hook(in_this_thread(activate))
         yield block.register_forward_pre_hook(in_this_thread(enter), with_kwargs=True)
         for sublayer in model.architecture.decoder.sublayers:
             if isinstance(sublayer, Attention):
