@@ -10,6 +10,7 @@ from ..ask.prompt import Prompt, continue_prompt, extend_prompt, read_prompt, re
 from ..ask.question import AUTO, Question, choose, pose
 from ..attribute import METHODS, Predictions, find_methods, plan_methods
 from ..attribute.alti_logit import mix
+from ..attribute.flow import find_depth, trace_flow
 from ..attribute.methods import COMPARED, DEFAULT_METHOD
 from ..attribute.mixing_rows import mix_rows
 from ..errors import InputError
@@ -33,16 +34,21 @@ def explain(
     target: Word | None = None,
     foil: Word | Sequence[Word] | None = None,
     method: str = DEFAULT_METHOD,
+    depth: int | None = None,
     max_memory: int | str | None = None,
 ) -> Explanation:
     """Explain the next token of a prompt, or why it is the target and not the foil.
 
     `target`: a word or token id; None: the model's first choice. `foil`: the same, several of them (the mean
     of their directions), or "auto": the model's runner-up. Words of several tokens are explained at the first
-    token where target and foil differ. `max_memory`: bytes, or a text such as "2GB", that the explanation may
+    token where target and foil differ. `depth`: where flow is read, from 0 (before block 1) to the number of
+    blocks; None: a tenth of them. `max_memory`: bytes, or a text such as "2GB", that the explanation may
     take beyond the forward pass; None: what is free.
     """
-    return compare(model, prompt, target=target, foil=foil, methods=[method], max_memory=max_memory)[method]
+    compared = compare(
+        model, prompt, target=target, foil=foil, methods=[method], depth=depth, max_memory=max_memory
+    )
+    return compared[method]
 
 
 def compare(
@@ -52,6 +58,7 @@ def compare(
     target: Word | None = None,
     foil: Word | Sequence[Word] | None = None,
     methods: Sequence[str] | None = None,
+    depth: int | None = None,
     max_memory: int | str | None = None,
 ) -> Comparison:
     """Explain one prediction by several methods, from one recorded run and what baselines run besides.
@@ -60,10 +67,11 @@ def compare(
     by the name of its method: `compare(...)["erasure"]`.
     """
     names = list_methods(methods)
-    context, question = ask(require_decoder(model), prompt, target, foil)
+    require_depth(require_decoder(model), depth, names)
+    context, question = ask(model, prompt, target, foil)
     trace = record_contexts(model, [context], last_places([context]), names, max_memory)
     targets = [choose(question, trace.logits[0])]
-    (comparison,) = compare_trace(model, [context], trace, targets, names, [len(question.forced)])
+    (comparison,) = compare_trace(model, [context], trace, targets, names, [len(question.forced)], depth)
     return comparison
 
 
@@ -74,6 +82,7 @@ def explain_continuation(
     *,
     foil: str | None = None,
     method: str = DEFAULT_METHOD,
+    depth: int | None = None,
     new_tokens: int = 20,
     max_memory: int | str | None = None,
 ) -> Continuation:
@@ -81,12 +90,13 @@ def explain_continuation(
 
     `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
     `foil`: None, or "auto": the runner-up at each position. `.sum()` explains the whole continuation.
-    `max_memory`: see `explain`.
+    `depth`, `max_memory`: see `explain`.
     """
     names = list_methods([method])
+    require_depth(require_decoder(model), depth, names)
     if foil not in (None, AUTO):
         raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
-    tokens = read_prompt(require_decoder(model), prompt)
+    tokens = read_prompt(model, prompt)
     ids = _continuation_ids(model, tokens, continuation, new_tokens)
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
     places = Places((range(len(tokens) - 1, len(context)),))
@@ -95,7 +105,7 @@ def explain_continuation(
         choose(Question((), id_, (), runner_up=foil == AUTO), logits)
         for id_, logits in zip(ids, trace.logits, strict=True)
     ]
-    compared = compare_trace(model, [context], trace, targets, names, [0])
+    compared = compare_trace(model, [context], trace, targets, names, [0], depth)
     return Continuation(tuple(comparison[method] for comparison in compared))
 
 
@@ -123,6 +133,19 @@ def list_methods(names: Sequence[str] | None) -> list[str]:
     if isinstance(names, str):
         raise InputError(f"The methods are one text, {names!r}.", f"Give a list, such as [{names!r}].")
     return list(find_methods(COMPARED if names is None else names))
+
+
+def require_depth(model: Model, depth: int | None, methods: Sequence[str]) -> None:
+    """Refuse a depth that the model has not, or that none of the methods is read at."""
+    if depth is None:
+        return
+    having = [name for name, method in METHODS.items() if method.frozen]
+    if not set(having) & set(methods):
+        raise InputError(
+            f"depth is {depth!r}, but {', '.join(methods)} has no depth.",
+            f"Leave it out, or use a method that has: {', '.join(having)}.",
+        )
+    find_depth(model, depth)
 
 
 def require_decoder(model: object) -> Model:
@@ -182,14 +205,16 @@ def compare_trace(
     targets: Sequence[Target],
     methods: Sequence[str],
     forced: Sequence[int],
+    depth: int | None = None,
 ) -> Iterator[Comparison]:
     """Explain every position of a trace by every method, example after example."""
     ledgers = settle(model, trace, targets)
-    predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers)
+    predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers, depth)
     attributions = {name: METHODS[name].attribute(predictions) for name in methods}
     # For one position of each example: for every position of a continuation it would cost as much as the run.
     kept = any(METHODS[name].keeps_mixing for name in methods) and trace.places.each == 1
     mixing = mix_rows(model, trace) if kept else None
+    flows = predictions.share(trace_flow) if trace.frozen is not None else None
     numbers = _read_numbers(model, trace, targets)
     for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
         example = row // trace.places.each
@@ -205,6 +230,7 @@ def compare_trace(
             by_block={name: matrices[row].float() for name, matrices in attributions.items()},
             ledger=ledgers[row],
             mixing=None if mixing is None else mixing[row].float(),
+            traced=None if flows is None else flows[row],
         )
 
 

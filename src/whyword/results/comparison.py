@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..attribute.flow import Flow
 from ..attribute.methods import METHODS, measure_of
 from ..document.kinds import COMPARISON_SCHEMA, notes_of
 from ..ledger import Ledger
@@ -36,6 +37,8 @@ class Comparison(Shown, Mapping[str, Explanation]):
     """That of the prediction: the same for all methods."""
     mixing: Float[Tensor, "block token"] | None = None
     """The mixing of the explained position, where one of the methods keeps it."""
+    traced: Flow | None = None
+    """The whole logit (difference) at every depth, where one of the methods traces it."""
 
     def __getitem__(self, method: str) -> Explanation:
         return Explanation(
@@ -49,6 +52,7 @@ class Comparison(Shown, Mapping[str, Explanation]):
             by_block=self.by_block[method],
             ledger=self.ledger,
             mixing=self.mixing if METHODS[method].keeps_mixing else None,
+            traced=self.traced if METHODS[method].frozen else None,
         )
 
     def __iter__(self) -> Iterator[str]:

@@ -31,7 +31,7 @@ def move(
     examples, value_heads, sources, _ = values.shape
     pulled = torch.zeros_like(values)
     outgoing, incoming = gradient.new_zeros(examples, sources), gradient.new_zeros(gradient.shape[0::2])
-    found = []
+    size_out, size_in, found = torch.zeros_like(outgoing), torch.zeros_like(incoming), []
     for rows in _rows_with_any(gradient):
         stop = min(rows.stop, sources) if causal else sources
         weights = weigher.weigh(rows, stop).to(gradient.dtype)
@@ -39,10 +39,12 @@ def move(
         pulled[:, :, :stop] += (own.transpose(3, 4) @ _group(weights, value_heads)).sum(2).transpose(2, 3)
         worth = (own @ values[:, :, None, :stop].transpose(3, 4)).flatten(1, 2)
         amounts = worth.mul_(weights)
-        incoming[:, rows] = amounts.sum((1, 3))
+        sizes = amounts.abs()
+        incoming[:, rows], size_in[:, rows] = amounts.sum((1, 3)), sizes.sum((1, 3))
         outgoing[:, :stop] += amounts.sum((1, 2))
-        found.append(_find_strongest(amounts, rows.start))
-    return pulled, Moved(outgoing, incoming, _join(found, gradient))
+        size_out[:, :stop] += sizes.sum((1, 2))
+        found.append(_find_strongest(amounts, sizes, rows.start))
+    return pulled, Moved(outgoing, incoming, size_out, size_in, _join(found, gradient))
 
 
 def _rows_with_any(gradient: Float[Tensor, "example head position dim"]) -> Iterator[slice]:
@@ -62,11 +64,14 @@ def _group(by_head: Float[Tensor, "example head row any"], value_heads: int) -> 
     )
 
 
-def _find_strongest(amounts: Float[Tensor, "example head row source"], start: int) -> Edges:
+def _find_strongest(
+    amounts: Float[Tensor, "example head row source"],
+    sizes: Float[Tensor, "example head row source"],
+    start: int,
+) -> Edges:
     """Find the strongest edges: in those rows whose largest are largest."""
-    heads, rows, sources = amounts.shape[1:]
-    flat = amounts.flatten(1, 2)
-    largest = flat.abs().amax(2)
+    rows, sources = amounts.shape[2:]
+    flat, largest = amounts.flatten(1, 2), sizes.flatten(1, 2).amax(2)
     best = largest.topk(min(STRONGEST, largest.shape[1]), dim=1).indices
     among = flat.gather(1, best[:, :, None].expand(-1, -1, sources)).flatten(1)
     place = among.abs().topk(min(STRONGEST, among.shape[1]), dim=1).indices

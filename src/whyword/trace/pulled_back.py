@@ -29,6 +29,9 @@ class Moved:
     """What leaves every position: the sum of its edges."""
     incoming: Float[Tensor, "example position"]
     """What comes to every position."""
+    outgoing_size: Float[Tensor, "example source"]
+    """The same of the edges' sizes."""
+    incoming_size: Float[Tensor, "example position"]
     strongest: Edges
 
 
