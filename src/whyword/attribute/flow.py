@@ -108,7 +108,7 @@ def prove_flow(
     model: Model, pulled: PulledBack, logits: Float[Tensor, " example"], targets: Sequence[Target]
 ) -> Float[Tensor, "depth example"]:
     """Prove that flow and biases add up at every depth, and at every node; give what biases add above."""
-    flow, biases = pulled.flow.double().cpu(), pulled.biases.double().cpu()
+    flow, biases = pulled.decoder.flow.double().cpu(), pulled.decoder.biases.double().cpu()
     above = unembedding_bias(model, targets).double().cpu()
     bias, size = (_from_above(each.sum(2)) for each in (biases, biases.abs()))
     bias, depths = bias + above, range(len(flow))
@@ -121,7 +121,7 @@ def prove_flow(
         tolerance=tolerance_of(model.dtype),
     )
     incoming, outgoing, *sizes = (
-        torch.stack([getattr(each, name).double().cpu() for each in pulled.moved])
+        torch.stack([getattr(each, name).double().cpu() for each in pulled.decoder.moved])
         for name in ("incoming", "outgoing", "incoming_size", "outgoing_size")
     )
     require_close(
@@ -144,13 +144,13 @@ def _cut(pulled: PulledBack, bias: Float[Tensor, "depth example"], example: int,
     """Give the flow of one example, without padding."""
     found = [
         (block, *(column[example].tolist() for column in (edges.head, edges.source, edges.target, edges.amount)))
-        for block, edges in enumerate(each.strongest for each in pulled.moved)
+        for block, edges in enumerate(each.strongest for each in pulled.decoder.moved)
     ]
     routes = sorted(
         (Route(block, *edge) for block, *columns in found for edge in zip(*columns, strict=True)),
         key=_strength,
     )
-    flow = pulled.flow[:, example, :tokens].double().cpu().clone()
+    flow = pulled.decoder.flow[:, example, :tokens].double().cpu().clone()
     return Flow(flow, bias[:, example].clone(), tuple(routes[:KEPT]))
 
 

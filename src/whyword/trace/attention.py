@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -75,6 +75,11 @@ class AttentionCall:
             return self.weigh(places.shared, sources)
         query = places.pick(self.query.transpose(1, 2)).transpose(1, 2)
         return self._attend(query, self._mask_places(places), sources)
+
+    def detach(self) -> "AttentionCall":
+        """Give the same without what led to it."""
+        query, key, value = (each.detach() for each in (self.query, self.key, self.value))
+        return replace(self, query=query, key=key, value=value)
 
     @property
     def _dtype(self) -> torch.dtype:

@@ -78,6 +78,10 @@ class ReturnedWeights:
     value: Float[Tensor, "example value_head source dim"]
     weights: Float[Tensor, "example head position source"]
 
+    def detach(self) -> "ReturnedWeights":
+        """Give the same without what led to it."""
+        return ReturnedWeights(self.value.detach(), self.weights.detach())
+
     def weigh(self, rows: slice, sources: int) -> Float[Tensor, "example head row source"]:
         """Pick the weights of some rows over the first sources."""
         return self.weights[:, :, rows, :sources]

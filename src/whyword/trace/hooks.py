@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..models.architecture import Attention
-from ..models.model import Model, module_at
+from ..models.model import LoadedStack, Model, module_at
 from .frozen_run import FrozenRun
 from .readout import Reader
 
@@ -42,33 +42,55 @@ def hook_unembedding(model: Model, reader: Reader) -> Iterator[Any]:
 
 
 def hook_frozen(model: Model, frozen: FrozenRun) -> Iterator[Any]:
-    """Let a frozen run cut the residual stream between blocks."""
-
-    def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if args:
-            return (frozen.enter(args[0]), *args[1:]), kwargs
-        return args, {**kwargs, "hidden_states": frozen.enter(kwargs["hidden_states"])}
-
-    def leave(_module: nn.Module, _args: Any, output: Any) -> Any:
-        return (frozen.enter(output[0]), *output[1:]) if isinstance(output, tuple) else frozen.enter(output)
-
-    def take_context(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
-        frozen.take_context(args[0])
+    """Let a frozen run cut the residual stream between blocks, and see activations."""
 
     def activate(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         single = len(args) == 1 and isinstance(args[0], Tensor) and isinstance(output, Tensor)
         return frozen.activate(module, args[0], output) if single else None
 
-    for block in model.blocks:
-        for module in block.modules():
-            if not any(True for _ in module.children()) and not any(True for _ in module.parameters()):
-                yield module.register_forward_hook(in_this_thread(activate))
-        yield block.register_forward_pre_hook(in_this_thread(enter), with_kwargs=True)
-        for sublayer in model.architecture.decoder.sublayers:
+    stacks = [model.decoder_stack] if model.encoder_stack is None else [model.encoder_stack, model.decoder_stack]
+    for stack in stacks:
+        for block in stack.blocks:
+            for module in block.modules():
+                if not any(True for _ in module.children()) and not any(True for _ in module.parameters()):
+                    yield module.register_forward_hook(in_this_thread(activate))
+        yield from _hook_streams(stack, frozen)
+    if model.encoder_stack is not None:
+        replace = partial(_replace_argument, "encoder_hidden_states", frozen.enter_source)
+        yield model.decoder.register_forward_pre_hook(in_this_thread(replace), with_kwargs=True)
+
+
+def _hook_streams(stack: LoadedStack, frozen: FrozenRun) -> Iterator[Any]:
+    """Let a frozen run take the streams of a stack, and what attention gives before its output projection."""
+    enter = partial(frozen.enter, stack)
+
+    def leave(_module: nn.Module, _args: Any, output: Any) -> Any:
+        return (enter(output[0]), *output[1:]) if isinstance(output, tuple) else enter(output)
+
+    def take_context(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        frozen.take_context(stack, args[0])
+
+    for block in stack.blocks:
+        replace = partial(_replace_argument, "hidden_states", enter)
+        yield block.register_forward_pre_hook(in_this_thread(replace), with_kwargs=True)
+        for sublayer in stack.stack.sublayers:
             if isinstance(sublayer, Attention):
                 output = module_at(block, sublayer.output)
                 yield output.register_forward_pre_hook(in_this_thread(take_context))
-    yield model.blocks[-1].register_forward_hook(in_this_thread(leave))
+    yield stack.blocks[-1].register_forward_hook(in_this_thread(leave))
+
+
+def _replace_argument(
+    name: str,
+    replacement: Callable[[Tensor], Tensor],
+    _module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Let a module be called with something else: by its name, or as the first."""
+    if name in kwargs:
+        return args, {**kwargs, name: replacement(kwargs[name])}
+    return (replacement(args[0]), *args[1:]), kwargs
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Protocol
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["Edges", "Moved", "PulledBack", "Reversible"]
+__all__ = ["Edges", "Moved", "PulledBack", "PulledSource", "PulledStack", "Reversible"]
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,36 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class PulledBack:
-    """A direction at every depth: before block 1, …, after the last block."""
+class PulledStack:
+    """A direction at every depth of a stack: before block 1, …, after the last block."""
 
     flow: Float[Tensor, "depth example position"]
     """What of the logit is in the residual stream at each position."""
     biases: Float[Tensor, "depth example position"]
     """What biases add between this depth and the next, at each position; last, above all blocks."""
     moved: tuple[Moved, ...]
-    """What attention moves, block by block."""
+    """What self-attention moves, block by block."""
+
+
+@dataclass(frozen=True)
+class PulledSource:
+    """A direction where the blocks of a decoder read the encoder's output."""
+
+    read: Float[Tensor, "depth example source"]
+    """What of the logit is in the encoder's output, for blocks above each depth of the decoder."""
+    biases: Float[Tensor, "depth example source"]
+    """What biases add to what is read of it, between this depth and the next."""
+    moved: tuple[Moved, ...]
+    """What cross-attention moves, block by block."""
+    encoder: PulledStack
+
+
+@dataclass(frozen=True)
+class PulledBack:
+    """A direction at every depth of the decoder, and of the encoder where there is one."""
+
+    decoder: PulledStack
+    source: PulledSource | None = None
 
 
 class Reversible(Protocol):

@@ -48,13 +48,13 @@ def record(
     is traced, at all positions, where contributions are asked for.
     """
     plan, lengths = plan or Plan(), None if sources is None else tuple(map(len, sources))
-    frozen = FrozenRun(model, len(prompts)) if plan.frozen else None
+    frozen = FrozenRun(model) if plan.frozen else None
     recorder = _Recorder(model, model.decoder_stack, places, plan, lengths, frozen)
     encoder = None
-    if model.encoder_stack is not None and lengths is not None and plan.mixed_blocks > 0:
+    if model.encoder_stack is not None and lengths is not None and (plan.mixed_blocks > 0 or plan.frozen):
         everywhere = Places((range(max(lengths)),) * len(lengths))
-        whole = replace(plan, mixed_blocks=len(model.encoder_stack.blocks))
-        encoder = _Recorder(model, model.encoder_stack, everywhere, whole, lengths)
+        whole = replace(plan, mixed_blocks=len(model.encoder_stack.blocks) if plan.mixed_blocks > 0 else 0)
+        encoder = _Recorder(model, model.encoder_stack, everywhere, whole, lengths, frozen)
     recorders = [recorder] if encoder is None else [encoder, recorder]
     # Of a model with an encoder the caller counts what attention returns, so it must know that it is asked.
     inputs = make_inputs(model, prompts, sources, sources is not None and not uses_interface(model))
@@ -74,7 +74,7 @@ def record(
             require_finite_weights(model)
             raise
     if frozen is not None:
-        frozen.unembedded = recorder.reader.unembedded
+        frozen.end(recorder.reader.unembedded)
     trace = Trace(
         places=places,
         decoder=recorder.trace_stack(),
@@ -235,7 +235,7 @@ class _Recorder:
         def reduce(module: nn.Module, _args: Any, returned: Any) -> None:
             weigher = self._weigher(module, sublayer, returned, index)
             if self.frozen is not None:
-                self.frozen.take_weigher(weigher)
+                self.frozen.take_weigher(weigher, self.stack, sublayer.cross)
             context, output = self.projections.pop(module)
             reduction = Reduction(self.model, self.stack, index, sublayer, weigher, context, output)
             if index < self.plan.rolled_blocks:
