@@ -184,7 +184,7 @@ def test_real_weights_over_gold_pairs(shared: Path) -> None:
     worst = 0.0
     for start in range(0, 50, 10):
         batch = pairs[start : start + 10]
-        trace = record_pairs(model, batch, 0)
+        trace = record_pairs(model, batch, Plan())
         tokens = [[*pair.explained, *pair.explained[-1:] * trace.places.each] for pair in batch]
         every = [Target(id_) for ids in tokens for id_ in ids[: trace.places.each]]
         closed = close(model, read_off(model, trace, every), list(trace.places))

@@ -17,23 +17,26 @@ parts would need a description of every family's MLPs, value paths and routers; 
 operation without a rule would break is proven on every call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import InputError
-from ..ledger import Target, read_logits
+from ..ledger import Entries, Target, read_logits
 from ..ledger.direction import unembedding_bias, unembedding_direction
-from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
+from ..trace import Trace
 from ..trace.pulled_back import PulledBack
+from .flow_proof import ProvenFlow, prove_flow
 from .recorded_predictions import Attributions, Predictions, make_rows
+from .source_and_prefix import JointUpdates
 
-__all__ = ["Flow", "Route", "add_flows", "attribute_flow", "find_depth", "trace_flow"]
+__all__ = ["Flow", "Route", "add_flows", "attribute_flow", "find_depth", "trace_flow", "translate_flow"]
 
 KEPT = 256
 """How many edges are kept of a prediction."""
@@ -87,71 +90,60 @@ def find_depth(model: Model, depth: int | None) -> int:
 
 def trace_flow(predictions: Predictions) -> list[Flow]:
     """Pull the direction of every prediction back to every depth, and prove what is found there."""
-    model, trace = predictions.model, predictions.trace
+    trace, flows = predictions.trace, {}
+    for place, pulled, proven in _descend(predictions.model, trace, predictions.targets):
+        for example, places in enumerate(trace.places.ranges):
+            tokens = places[place] + 1
+            flows[example * trace.places.each + place] = Flow(
+                proven.decoder[:, example, :tokens].clone(),
+                proven.bias[:, example].clone(),
+                _list_routes(pulled, example),
+            )
+    return [flow for _, flow in sorted(flows.items())]
+
+
+def translate_flow(
+    model: Model, trace: Trace, entries: Entries, targets: Sequence[Target]
+) -> tuple[JointUpdates, None]:
+    """Give what of every explained logit is at each token of source and prefix.
+
+    The prefix is read where it enters the decoder, so that all that comes from the source is the source's;
+    the source at its own depth, a tenth of the encoder's blocks.
+    """
+    assert model.encoder_stack is not None
+    depth, source, prefix = ceil(len(model.encoder_stack.blocks) / 10), [], []
+    for _, _, proven in _descend(model, trace, targets):
+        assert proven.encoder is not None
+        source.append(proven.encoder[depth])
+        prefix.append(proven.decoder[0])
+    pattern = "each example token -> (example each) 1 token"
+    return JointUpdates(rearrange(source, pattern), rearrange(prefix, pattern)), None
+
+
+def _descend(
+    model: Model, trace: Trace, targets: Sequence[Target]
+) -> Iterator[tuple[int, PulledBack, ProvenFlow]]:
+    """Pull one prediction of every example back at once, as examples do not see each other."""
     assert trace.frozen is not None
-    directions = unembedding_direction(model, predictions.targets)
-    each, flows = trace.places.each, {}
-    for place in range(each):  # a prediction of every example goes down at once: they do not see each other
-        rows = range(place, len(directions), each)
+    each, directions = trace.places.each, unembedding_direction(model, targets)
+    logits, added = read_logits(trace.uncapped, targets), unembedding_bias(model, targets)
+    for place in range(each):
+        own = slice(place, None, each)
         only = torch.zeros_like(directions)
-        only[rows.start :: each] = directions[rows.start :: each]
+        only[own] = directions[own]
         pulled = trace.frozen.descend(only, again=place + 1 < each)
-        targets = [predictions.targets[row] for row in rows]
-        logits = read_logits(trace.uncapped[rows.start :: each], targets)
-        bias = prove_flow(model, pulled, logits, targets)
-        for example, row in enumerate(rows):
-            flows[row] = _cut(pulled, bias, example, trace.places.ranges[example][place] + 1)
-    return [flows[row] for row in range(len(directions))]
+        yield place, pulled, prove_flow(model, pulled, logits[own], added[own])
 
 
-def prove_flow(
-    model: Model, pulled: PulledBack, logits: Float[Tensor, " example"], targets: Sequence[Target]
-) -> Float[Tensor, "depth example"]:
-    """Prove that flow and biases add up at every depth, and at every node; give what biases add above."""
-    flow, biases = pulled.decoder.flow.double().cpu(), pulled.decoder.biases.double().cpu()
-    above = unembedding_bias(model, targets).double().cpu()
-    bias, size = (_from_above(each.sum(2)) for each in (biases, biases.abs()))
-    bias, depths = bias + above, range(len(flow))
-    require_close(
-        Identity.FLOW,
-        [f"depth {depth}" for depth in depths],
-        found=flow.sum(2) + bias,
-        expected=logits.double().cpu().expand(len(flow), -1),
-        scale=flow.abs().sum(2) + size + above.abs(),
-        tolerance=tolerance_of(model.dtype),
-    )
-    incoming, outgoing, *sizes = (
-        torch.stack([getattr(each, name).double().cpu() for each in pulled.decoder.moved])
-        for name in ("incoming", "outgoing", "incoming_size", "outgoing_size")
-    )
-    require_close(
-        Identity.EDGES,
-        [f"block {depth + 1}" for depth in depths[:-1]],
-        found=flow[:-1] + incoming - outgoing + biases[:-1],
-        expected=flow[1:],
-        scale=flow[:-1].abs() + flow[1:].abs() + biases[:-1].abs() + sizes[0] + sizes[1],
-        tolerance=tolerance_of(model.dtype),
-    )
-    return bias
-
-
-def _from_above(amounts: Float[Tensor, "depth example"]) -> Float[Tensor, "depth example"]:
-    """Add up what is added from every depth on."""
-    return amounts.flip(0).cumsum(0).flip(0)
-
-
-def _cut(pulled: PulledBack, bias: Float[Tensor, "depth example"], example: int, tokens: int) -> Flow:
-    """Give the flow of one example, without padding."""
-    found = [
-        (block, *(column[example].tolist() for column in (edges.head, edges.source, edges.target, edges.amount)))
-        for block, edges in enumerate(each.strongest for each in pulled.decoder.moved)
-    ]
-    routes = sorted(
-        (Route(block, *edge) for block, *columns in found for edge in zip(*columns, strict=True)),
-        key=_strength,
-    )
-    flow = pulled.decoder.flow[:, example, :tokens].double().cpu().clone()
-    return Flow(flow, bias[:, example].clone(), tuple(routes[:KEPT]))
+def _list_routes(pulled: PulledBack, example: int) -> tuple[Route, ...]:
+    """List the strongest edges of one example, in all blocks."""
+    routes = []
+    for block, moved in enumerate(pulled.decoder.moved):
+        edges = moved.strongest
+        columns = (edges.head, edges.source, edges.target, edges.amount)
+        rows = zip(*(column[example].tolist() for column in columns), strict=True)
+        routes += [Route(block, *row) for row in rows]
+    return tuple(sorted(routes, key=_strength)[:KEPT])
 
 
 def add_flows(one: Flow, two: Flow) -> Flow:

@@ -152,6 +152,8 @@ METHODS: Mapping[str, Method] = {
         ),
         "flow.attribute_flow",
         title="Flow",
+        compared=False,
+        translated_by="flow.translate_flow",
         frozen=True,
     ),
     "erasure": Method(

@@ -9,6 +9,7 @@ on down the encoder.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -101,17 +102,14 @@ class FrozenRun(Listener):
         """Take how attention was computed, where its own operations were noted."""
         context, self._context = self._context, None
         if not self._sees_attention and context is not None:
-            examples, causal = weigher.value.shape[0], stack.causal and not cross
-            weigher = weigher.detach()
-
-            def see(gradient: Tensor) -> None:
-                heads = weigher.weigh(slice(0, 1), 1).shape[1]
-                dim = gradient.shape[-1] // heads
-                by_head = gradient.reshape(examples, -1, heads, dim).transpose(1, 2)
-                self._move(weigher, by_head, causal, cross)
-
-            context.register_hook(see)
+            causal = stack.causal and not cross
+            context.register_hook(partial(self._pull_context, weigher.detach(), causal, cross))
         self._sees_attention = False
+
+    def _pull_context(self, weigher: Weigher, causal: bool, cross: bool, gradient: Tensor) -> None:
+        heads = weigher.weigh(slice(0, 1), 1).shape[1]
+        by_head = gradient.reshape(weigher.value.shape[0], -1, heads, gradient.shape[-1] // heads)
+        self._move(weigher, by_head.transpose(1, 2), causal, cross)
 
     def name_place(self) -> str:
         """Name the block that runs."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, no_type_check
 
 from torch import Tensor, nn
@@ -62,35 +63,35 @@ class Operation:
 def refuse(operation: Operation, result: Any) -> Any:
     """Let an operation run, but no direction pass it."""
     what = f"{operation.listener.name_place()}: flow has no rule for the operation {operation.name}"
-
-    def fail(_: Tensor) -> None:
-        raise ModelError(
-            f"{what} on the residual stream.",
-            "Use another method (logit, alti-logit): they do not pull a direction back through it.",
-        )
-
     for each in find_dependent(result):
-        each.register_hook(fail)
+        each.register_hook(partial(_fail, what))
     return result
+
+
+def _fail(what: str, _gradient: Tensor) -> None:
+    raise ModelError(
+        f"{what} on the residual stream.",
+        "Use another method (logit, alti-logit): they do not pull a direction back through it.",
+    )
 
 
 def count_constant(operation: Operation, result: Tensor, constant: Callable[[], Any]) -> Tensor:
     """Count something that was added where it was added."""
     # The operation itself must not be kept: it holds what it read.
     rows, listener = rows_of(operation.dependent[0]), operation.listener
-    what = f"{listener.name_place()}: {operation.name}"
     assert rows is not None
-
-    def count(gradient: Tensor) -> None:
-        own = constant()
-        if isinstance(own, Tensor) and own.ndim == 1 and own.shape[0] == gradient.shape[-1]:
-            amounts = (gradient @ own.to(gradient.dtype))[..., None]
-        else:
-            amounts = gradient * own
-        listener.add_constant(rows, amounts, what)
-
-    result.register_hook(count)
+    result.register_hook(partial(_count, listener, rows, constant, f"{listener.name_place()}: {operation.name}"))
     return result
+
+
+def _count(
+    listener: Listener, rows: Rows, constant: Callable[[], Any], what: str, gradient: Tensor
+) -> None:
+    own = constant()
+    if isinstance(own, Tensor) and own.ndim == 1 and own.shape[0] == gradient.shape[-1]:
+        listener.add_constant(rows, (gradient @ own.to(gradient.dtype))[..., None], what)
+    else:
+        listener.add_constant(rows, gradient * own, what)
 
 
 def depends(argument: Any) -> bool:

@@ -1,7 +1,7 @@
 """What is known of a logit (difference) at every depth once its direction has been pulled back."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -68,6 +68,7 @@ class PulledBack:
     source: PulledSource | None = None
 
 
+@runtime_checkable
 class Reversible(Protocol):
     """A run through which directions can be pulled back."""
 

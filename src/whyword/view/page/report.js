@@ -193,6 +193,11 @@ function measureOf({ measure, method }) {
   return measure ?? { unit: "logits", summary: METHODS[method] ?? "", by_block: true, adds_up: true, contrastive: true };
 }
 
+/** Whether scores add up to all of the logit (difference) but biases, not to attention’s part of it. */
+function addsUpToAll(measure) {
+  return measure.adds_up && measure.sum_of === "difference";
+}
+
 function subtitle(record) {
   const { model, method, explanations, measure } = record;
   const { summary } = measureOf({ method, measure: measure ?? explanations?.[0].measure });
@@ -287,7 +292,7 @@ function answer(explanation) {
   const split = measure.adds_up ? decision(explanation) : [];
   const said = element("p", { class: "answer" }, ...split);
   if (sides.length === 0) return said;
-  if (measure.adds_up) said.append(split.length > 0 ? " " : "", "By token, attention ");
+  if (measure.adds_up) said.append(split.length > 0 ? " " : "", addsUpToAll(measure) ? "By token, " : "By token, attention ");
   else if (sides[1].firstChild) sides[1].firstChild.data = capitalise(sides[1].firstChild.data);
   said.append(...sides, ` (${measure.unit}).`);
   return said;
@@ -516,6 +521,12 @@ function coverage(explanation) {
   if (!measure.adds_up) {
     const blind = measure.contrastive ? "" : " They are the same for every target and foil.";
     return `Scores in ${measure.unit}: ${measure.summary}. They do not add up to the ${quantity(explanation)} of ${signed(ledger.logit, 3)}.${blind}`;
+  }
+  if (addsUpToAll(measure)) {
+    return (
+      `The scores of all tokens add up to ${signed(total(scores), 3)}; what biases add makes it the ` +
+      `${quantity(explanation)} of ${signed(ledger.logit, 3)}.`
+    );
   }
   return (
     `The scores of all tokens add up to ${signed(total(scores), 3)}, attention’s part of the ` +
