@@ -17,6 +17,7 @@ import whyword
 from whyword.ask.sentence_pair import Pair, pair_up
 from whyword.ledger import Target, close, read_off
 from whyword.pipeline.one_translation import record_pairs
+from whyword.trace import Plan
 from whyword.trace.running import run
 
 from measure import check, interleave, parse, publish

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whyword.trace.precision import keep_precision
+
 __all__ = ["FrozenNetwork", "freeze_gpt2", "freeze_llama"]
 
 
@@ -63,7 +65,7 @@ def _watch(network: Any, ids: Sequence[int]) -> tuple[_Seen, Any]:
 
     for module in network.modules():
         handles.append(module.register_forward_hook(keep, with_kwargs=True))
-    with torch.no_grad():
+    with torch.no_grad(), keep_precision(torch.float64):
         output = network(input_ids=torch.tensor([ids]), output_attentions=True, use_cache=False)
     for handle in handles:
         handle.remove()

@@ -1,4 +1,4 @@
-"""Flow: every depth adds up to the logit, every node conserves it, and what is broken on purpose is caught."""
+"""Flow adds up at every depth, is conserved at every node, and what is broken on purpose is caught."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import whyword
+from frozen_reference import freeze_gpt2, freeze_llama
 from whyword.errors import InputError, ModelError, ProofError
 from whyword.ledger import Target
 from whyword.ledger.direction import read_logits, unembedding_bias, unembedding_direction
@@ -17,8 +18,7 @@ from whyword.models.open import open_model
 from whyword.models.testing.tiny_families import TRANSLATORS, build, find_present
 from whyword.trace import Places, Plan, frozen_run, noted_operation, record
 from whyword.trace.frozen_gradients import ratio_of
-
-from frozen_reference import freeze_gpt2, freeze_llama
+from whyword.trace.memory_plan import Request, estimate, make_plan
 
 IDS = [5, 17, 33, 8, 60, 71, 12, 9, 44, 23]
 EXACT = 1e-9
@@ -56,7 +56,7 @@ def test_every_translator_adds_up_in_decoder_and_encoder(family: str) -> None:
     assert max(errors.values()) < EXACT, errors
 
 
-@pytest.mark.parametrize("family, freeze", [("gpt2", freeze_gpt2), ("llama", freeze_llama)])
+@pytest.mark.parametrize(("family", "freeze"), [("gpt2", freeze_gpt2), ("llama", freeze_llama)])
 def test_flow_is_the_frozen_network_run_on_each_token_and_each_bias_alone(
     family: str, freeze: Callable[..., Any]
 ) -> None:
@@ -170,8 +170,8 @@ def test_a_document_keeps_flow(tmp_path: Any) -> None:
     assert again.routes() == explanation.routes()
 
 
-@pytest.mark.parametrize("depth", [-1, 4, "2"])
-def test_a_depth_must_be_one_of_the_model(depth: Any) -> None:
+@pytest.mark.parametrize("depth", [-1, 4])
+def test_a_depth_must_be_one_of_the_model(depth: int) -> None:
     with pytest.raises(InputError) as error:
         explain(build("gpt2", torch.float32), depth=depth)
     assert error.value.remedy.startswith("Give 0 (before block 1) to 3 (after the last block")
@@ -253,3 +253,30 @@ def test_an_edge_that_is_missing_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(frozen_run, "move", cut)
     with pytest.raises(ProofError, match="block 1: flow below"):
         explain(build("llama", torch.float64))
+
+
+@pytest.mark.parametrize("family", ["bloom", "gpt2", "llama", "mixtral"])
+def test_blocks_that_are_computed_again_give_the_same(family: str) -> None:
+    model = open_model(build(family, torch.float64))
+    directions = unembedding_direction(model, [Target(3, (4,))])
+    kept, again = (
+        record(model, [IDS], Places((range(9, 10),)), Plan(frozen=True, recomputed_blocks=blocks)).frozen
+        for blocks in (0, 3)
+    )
+    assert kept is not None
+    assert again is not None
+    one, two = kept.descend(directions).decoder, again.descend(directions).decoder
+    assert torch.allclose(one.flow, two.flow, atol=EXACT)
+    assert torch.allclose(one.biases, two.biases, atol=EXACT)
+    assert torch.allclose(one.moved[0].incoming, two.moved[0].incoming, atol=EXACT)
+
+
+def test_less_memory_means_blocks_computed_again() -> None:
+    model = open_model(build("gpt2", torch.float32))
+    request, whole = Request(1, 60), Plan(frozen=True)
+    needed = [estimate(model, request, Plan(frozen=True, recomputed_blocks=blocks)) for blocks in (0, 3)]
+    assert needed[1] < needed[0]
+    assert make_plan(model, request, whole, needed[0]).recomputed_blocks == 0
+    assert make_plan(model, request, whole, needed[1]).recomputed_blocks > 0
+    with pytest.raises(InputError, match="max_memory"):
+        make_plan(model, request, whole, needed[1] // 2)

@@ -17,6 +17,7 @@ from whyword.ledger import Target, read_off
 from whyword.models.testing.tiny_families import TRANSLATORS, build
 from whyword.pipeline.one_translation import read_foil, record_pairs
 from whyword.tokens.slow_tokenizers import match_pieces
+from whyword.trace import Plan
 
 from families import prompt_of
 

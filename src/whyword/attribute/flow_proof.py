@@ -1,8 +1,8 @@
 """Proofs of flow: at every depth it adds up to the logit (difference), and at every node it is conserved.
 
-    decoder      Σ flow[d] + Σ read[d] + bias[d] = logit         read: what blocks above d read of the source
-    encoder      Σ flow_enc[e] + Σ flow[0] + bias = logit
-    every node   flow below + edges in − edges out + biases added there = flow above
+decoder      Σ flow[d] + Σ read[d] + bias[d] = logit         read: what blocks above d read of the source
+encoder      Σ flow_enc[e] + Σ flow[0] + bias = logit
+every node   flow below + edges in − edges out + biases added there = flow above
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class ProvenFlow:
 
     decoder: Float[Tensor, "depth example position"]
     bias: Float[Tensor, "depth example"]
-    """What biases written above each depth of the decoder add, those of what it reads of a source included."""
+    """What biases above each depth of the decoder add, those of what it reads of a source included."""
     encoder: Float[Tensor, "encoder_depth example source"] | None = None
 
 

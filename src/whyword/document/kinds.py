@@ -51,8 +51,8 @@ READERS = {
 _EXACT = "The updates add up to the model's logit; the error is in the ledger."
 _MIXING = "Mixing (alti-logit) is a heuristic, and MLPs are not traced further back."
 _FIXED = (
-    "Flow holds fixed what the run computed: attention weights, norm statistics, the ratio of every activation "
-    "to its input, router weights. That a gated product gives half of itself to each factor is a convention."
+    "Flow holds fixed what the run computed: attention weights, norm statistics, router weights, the ratio "
+    "act(z)/z of every activation. That a gated product gives half of itself to each factor is a convention."
 )
 _USE = "A debugging tool to be used with others, not a definitive account of why a model did something."
 NEURON_NOTES = {
@@ -95,9 +95,7 @@ def notes_of(methods: Iterable[str]) -> dict[str, str]:
     measures = {name: measure_of(name) for name in names}
     others = [name for name in names if not measures[name].adds_up]
     blind = [name for name in names if not measures[name].contrastive]
-    mixing = "alti" in names or any(
-        each.adds_up and each.sum_of == "attention" for each in measures.values()
-    )
+    mixing = "alti" in names or any(each.adds_up and each.sum_of == "attention" for each in measures.values())
     whole = any(each.adds_up and each.sum_of == "difference" for each in measures.values())
     notes = {"exact": _EXACT}
     if mixing:

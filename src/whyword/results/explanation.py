@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..attribute.flow import Flow, Route, add_flows
-from ..attribute.methods import METHODS, Measure, measure_of
+from ..attribute.flow import Flow, add_flows
+from ..attribute.methods import Measure, measure_of
 from ..document.kinds import CONTINUATION_SCHEMA, PREDICTION_SCHEMA, SCHEMA, notes_of
-from ..errors import InputError
 from ..ledger import Ledger
 from ..tokens import Token, Tokens
+from .traced import Traced, flow_from, flow_to_dict
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -85,7 +85,7 @@ class Shown:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation(Shown):
+class Explanation(Shown, Traced):
     """How much every context token raised or lowered one logit, or one difference of logits."""
 
     model: str
@@ -134,31 +134,6 @@ class Explanation(Shown):
         """Updates by the position they come from, before mixing; float32."""
         return self.ledger.by_head.float()
 
-    @property
-    def flow(self) -> Float[Tensor, "depth token"]:
-        """How much of the logit (difference) is at each position: before block 1, …, after the last block.
-
-        At every depth it adds up, with `bias`, to the logit (difference); float64.
-        """
-        return self._require_traced().by_depth
-
-    @property
-    def bias(self) -> Float[Tensor, " depth"]:
-        """What biases written above each depth add; float64."""
-        return self._require_traced().bias
-
-    def routes(self, top: int = 40) -> tuple[Route, ...]:
-        """Give what attention heads move from position to position, strongest first: `top` of them."""
-        if top < 1:
-            raise InputError(f"top is {top}.", "Ask for at least one route.")
-        return self._require_traced().routes[:top]
-
-    def _require_traced(self) -> Flow:
-        if self.traced is None:
-            having = ", ".join(name for name, method in METHODS.items() if method.frozen)
-            raise InputError(f"The method {self.method} has no flow.", f"Methods that have: {having}.")
-        return self.traced
-
     def words(self) -> list[tuple[str, float]]:
         """Give the score of every word: the sum over its tokens."""
         sums: dict[int, float] = {}
@@ -185,7 +160,7 @@ class Explanation(Shown):
             "mixing": None if self.mixing is None else to_numbers(self.mixing),
             "ledger": ledger_to_dict(self.ledger),
             "notes": notes_of([self.method]),
-            **({} if self.traced is None else {"flow": _flow_to_dict(self.traced)}),
+            **({} if self.traced is None else {"flow": flow_to_dict(self.traced)}),
         }
 
 
@@ -243,7 +218,7 @@ def explanation_from(document: dict[str, Any]) -> Explanation:
         by_block=torch.tensor(document["by_block"], dtype=torch.float32),
         ledger=ledger_from(document),
         mixing=None if document.get("mixing") is None else torch.tensor(document["mixing"]),
-        traced=None if document.get("flow") is None else _flow_from(document["flow"]),
+        traced=None if document.get("flow") is None else flow_from(document["flow"]),
     )
 
 
@@ -278,16 +253,6 @@ def ledger_from(document: dict[str, Any]) -> Ledger:
         for key, value in document["ledger"].items()
     }
     return Ledger(by_head=torch.tensor(document["by_head"], dtype=torch.float32), **entries)
-
-
-def _flow_to_dict(flow: Flow) -> dict[str, Any]:
-    routes = [asdict(route) for route in flow.routes]
-    return {"by_depth": flow.by_depth.tolist(), "bias": flow.bias.tolist(), "routes": routes}
-
-
-def _flow_from(document: dict[str, Any]) -> Flow:
-    by_depth, bias = (torch.tensor(document[name], dtype=torch.float64) for name in ("by_depth", "bias"))
-    return Flow(by_depth, bias, tuple(Route(**route) for route in document["routes"]))
 
 
 def _add(one: Explanation, two: Explanation) -> Explanation:

@@ -60,7 +60,9 @@ def _rows_with_any(gradient: Float[Tensor, "example head position dim"]) -> Iter
 def _group(by_head: Float[Tensor, "example head row any"], value_heads: int) -> Tensor:
     """Put heads that share their values side by side."""
     return rearrange(
-        by_head, "example (value_head group) row any -> example value_head group row any", value_head=value_heads
+        by_head,
+        "example (value_head group) row any -> example value_head group row any",
+        value_head=value_heads,
     )
 
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["Attend", "Halve", "NormaliseLayer", "Project", "ScaleByRatio", "ratio_of"]
+__all__ = ["Attend", "Halve", "NormaliseLayer", "Project", "ScaleByRatio", "ratio_of", "run_function"]
 
 
 class Halve(torch.autograd.Function):
@@ -83,7 +83,7 @@ class Project(torch.autograd.Function):
 def _range_of(sizes: Float[Tensor, " entry"]) -> slice:
     """Give the range outside which there are zeros only."""
     some = sizes.nonzero()
-    return slice(int(some[0]), int(some[-1]) + 1) if len(some) > 0 else slice(0)
+    return slice(int(some[0]), int(some[-1]) + 1) if len(some) > 0 else slice(0, 0)
 
 
 def ratio_of(
@@ -140,3 +140,9 @@ class Attend(torch.autograd.Function):
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         """Give Aᵀ g."""
         return context.pull_back(gradients[0]), None, None
+
+
+def run_function(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
+    """Compute a function that has its own gradient."""
+    result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
+    return result

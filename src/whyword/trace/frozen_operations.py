@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from .frozen_rules import LINEAR, apply_rule, scale
+from .frozen_rules import ATTENTION, LINEAR, apply_rule, scale
 from .noted_operation import Listener, Operation, find_dependent, refuse, sort_out
 from .row_positions import rows_of, set_rows
 
@@ -44,6 +44,8 @@ class FrozenOperations(TorchFunctionMode):
             self._names[function] = _name(function)
         name = self._names[function]
         if name is None or not torch.is_grad_enabled():
+            if name == ATTENTION:  # of a block that is noted later
+                self._listener.see_attention()
             return function(*args, **kwargs)
         dependent, parameters = [], []
         sort_out(args, dependent, parameters)
@@ -55,14 +57,21 @@ class FrozenOperations(TorchFunctionMode):
             return function(*args, **kwargs)
         operation = Operation(function, name, args, kwargs, tuple(dependent), self._listener)
         if any(rows_of(each) is None for each in dependent):
-            return refuse(replace(operation, name=f"before {name}, which torch does not show,"), operation.run())
+            return refuse(
+                replace(operation, name=f"before {name}, which torch does not show,"), operation.run()
+            )
         result = apply_rule(operation)
         _label(operation, args[0] if result is None else result)
         return result
 
     def activate(self, module: nn.Module, inputs: Tensor, outputs: Tensor) -> Tensor | None:
         """Scale what an activation module gave, where its operations were not seen, or all were cut."""
-        if not inputs.requires_grad or rows_of(outputs) is not None or outputs.shape != inputs.shape:
+        if (
+            not torch.is_grad_enabled()
+            or not inputs.requires_grad
+            or rows_of(outputs) is not None
+            or outputs.shape != inputs.shape
+        ):
             return None
         with torch.no_grad():
             plain, found = inputs.detach(), outputs.detach()
@@ -101,13 +110,18 @@ def _label(operation: Operation, result: Any) -> None:
     for each in find_dependent(result):
         if rows_of(each) is None:
             set_rows(each, rows.follow(each) if pick is None else rows.pick(origin, pick))
+        whole = each._base  # of a slice that was written into
+        if whole is not None and whole.requires_grad and rows_of(whole) is None:
+            set_rows(whole, rows.follow(whole))
 
 
 def _picker(operation: Operation) -> Callable[[Tensor], Tensor] | None:
     """Give what picks rows, of an operation that does."""
     if operation.name == "getitem":
         index = operation.args[1]
-        each = [part for part in (index if isinstance(index, tuple) else (index,)) if isinstance(part, Tensor)]
+        each = [
+            part for part in (index if isinstance(index, tuple) else (index,)) if isinstance(part, Tensor)
+        ]
         if len(each) == 1 and each[0].ndim == 1:
             return lambda rows: rows[each[0]]
     if operation.name == "index_select" and operation.argument(1, "dim") == 0:

@@ -19,23 +19,30 @@ from torch import Tensor
 
 from .attention import AttentionCall
 from .direct_attention import attend_plainly
-from .frozen_gradients import Attend, Halve, NormaliseLayer, Project, ScaleByRatio, ratio_of
+from .frozen_gradients import Attend, Halve, NormaliseLayer, Project, ScaleByRatio, ratio_of, run_function
 from .noted_operation import Operation, count_constant, depends, refuse
 from .row_positions import rows_of
 
-__all__ = ["LINEAR", "apply_rule", "scale"]
+__all__ = ["ATTENTION", "LINEAR", "apply_rule", "scale"]
 
 _ADDED = {"add": 1, "radd": 1, "iadd": 1, "sub": -1, "subtract": -1, "isub": -1, "rsub": 1}
 """How often the second of two is added."""
 _BIASED = {"linear": (2, "bias"), "addmm": (0, "input"), "baddbmm": (0, "input"), "addbmm": (0, "input")}
 """Where the bias is among the arguments."""
-_WRITTEN = frozenset("index_add index_copy scatter_add scatter setitem index_put copy".split())
-LINEAR = frozenset(
-    """view view_as reshape reshape_as transpose swapaxes swapdims permute movedim moveaxis contiguous clone to
-    type type_as float double half bfloat16 expand expand_as squeeze unsqueeze flatten unflatten ravel split
+
+
+def _words(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+ATTENTION = "scaled_dot_product_attention"
+LINEAR = _words(
+    """view view_as reshape reshape_as transpose swapaxes swapdims permute movedim moveaxis contiguous clone
+    to type type_as float double half bfloat16
+    expand expand_as squeeze unsqueeze flatten unflatten ravel split
     split_with_sizes chunk tensor_split unbind narrow select getitem index_select gather take_along_dim repeat
     repeat_interleave tile flip roll sum mean neg positive cumsum T mT H t triu tril diagonal unfold dropout
-    cpu cuda real alias atleast_1d atleast_2d broadcast_to""".split()
+    cpu cuda real alias atleast_1d atleast_2d broadcast_to"""
 )
 
 
@@ -69,7 +76,7 @@ def _multiply(operation: Operation) -> Any:
     one, two = operation.args[0], operation.argument(1, "other")
     if not (depends(one) and depends(two)):
         return operation.run()
-    return refuse(operation, operation.run()) if operation.in_place else Halve.apply(one, two)
+    return refuse(operation, operation.run()) if operation.in_place else run_function(Halve, one, two)
 
 
 def _divide(operation: Operation) -> Any:
@@ -80,7 +87,7 @@ def _divide(operation: Operation) -> Any:
 def _write(operation: Operation) -> Any:
     """Write into a tensor that was made for it: nothing may be in it yet that is not followed."""
     base = operation.args[0]
-    written = not depends(base) and bool(base.any())
+    written = operation.name != "copy" and not depends(base) and bool(base.any())
     result = operation.run()
     return refuse(operation, base if result is None else result) if written else result
 
@@ -120,7 +127,7 @@ def scale(operation: Operation, outputs: Tensor, activate: Callable[[Tensor], Te
             inputs.copy_(outputs)
         result: Tensor = inputs
     else:
-        result = ScaleByRatio.apply(inputs, lambda: outputs, ratio)
+        result = run_function(ScaleByRatio, inputs, lambda: outputs, ratio)
     return count_constant(operation, result, lambda: at_zero) if at_zero.any() else result
 
 
@@ -129,7 +136,7 @@ def _project(operation: Operation) -> Any:
     if len(operation.dependent) > 1:
         return refuse(operation, operation.run())
     inputs, weight = _read_projection(operation)
-    result = operation.run() if weight is None else Project.apply(inputs, weight, operation.run)
+    result = operation.run() if weight is None else run_function(Project, inputs, weight, operation.run)
     place = _BIASED.get(operation.name)
     bias = None if place is None else operation.argument(*place)
     if not isinstance(bias, Tensor) or depends(bias):
@@ -163,7 +170,7 @@ def _normalise(operation: Operation) -> Any:
     weight, bias = operation.argument(2, "weight"), operation.argument(3, "bias")
     if len(shape) != 1 or len(operation.dependent) > 1:
         return refuse(operation, operation.run())
-    result = NormaliseLayer.apply(inputs, weight, bias, operation.argument(4, "eps", 1e-5))
+    result = run_function(NormaliseLayer, inputs, weight, bias, operation.argument(4, "eps", 1e-5))
     return result if bias is None else count_constant(operation, result, lambda: bias)
 
 
@@ -176,7 +183,7 @@ def _normalise_by_square(operation: Operation) -> Any:
         epsilon = torch.finfo(plain.dtype).eps if epsilon is None else epsilon
         ratio = torch.rsqrt(plain.pow(2).mean(-1, keepdim=True) + epsilon)
         ratio = ratio if weight is None else ratio * weight
-    return ScaleByRatio.apply(inputs, operation.run, ratio)
+    return run_function(ScaleByRatio, inputs, operation.run, ratio)
 
 
 def _attend(operation: Operation) -> Any:
@@ -188,11 +195,13 @@ def _attend(operation: Operation) -> Any:
         "scaling": operation.kwargs.get("scale"),
     }
     mask, detached = operation.argument(3, "attn_mask"), [each.detach() for each in (query, key, value)]
-    call = AttentionCall(None, *detached, mask, options, attend_plainly)
+    call = AttentionCall(None, detached[0], detached[1], detached[2], mask, options, attend_plainly)
     listener, rows = operation.listener, rows_of(value)
     assert rows is not None
     listener.see_attention()
-    return Attend.apply(value, operation.run, lambda gradient: listener.pull_back(call, rows, gradient))
+    return run_function(
+        Attend, value, operation.run, lambda gradient: listener.pull_back(call, rows, gradient)
+    )
 
 
 def _without_dependence(argument: Any) -> Any:
@@ -204,19 +213,23 @@ def _without_dependence(argument: Any) -> Any:
 
 _NAMES: dict[Callable[[Operation], Any], Iterable[str]] = {
     Operation.run: LINEAR,
-    _write: _WRITTEN,
-    _cut: """softmax log_softmax sigmoid tanh erf rsqrt sqrt topk sort argsort argmax argmin detach one_hot
-        zeros_like ones_like empty_like full_like new_zeros new_ones new_empty new_full new_tensor""".split(),
-    _scale: """gelu silu relu relu6 leaky_relu elu selu celu hardswish hardtanh mish softplus softsign clamp
-        clip clamp_min clamp_max square""".split(),
+    _write: _words("index_add index_copy scatter_add scatter setitem index_put copy"),
+    _cut: _words(
+        """softmax log_softmax sigmoid tanh erf rsqrt sqrt topk sort argsort argmax argmin detach one_hot
+        zeros_like ones_like empty_like full_like new_zeros new_ones new_empty new_full new_tensor"""
+    ),
+    _scale: _words(
+        """gelu silu relu relu6 leaky_relu elu selu celu hardswish hardtanh mish softplus softsign clamp clip
+        clamp_min clamp_max square"""
+    ),
     _raise: ("pow",),
     _add: _ADDED,
     _multiply: ("mul", "rmul", "imul", "multiply"),
     _divide: ("div", "truediv", "itruediv", "divide"),
-    _project: (*_BIASED, *"matmul rmatmul mm bmm mv dot einsum grouped_mm outer".split()),
+    _project: _words("linear addmm baddbmm addbmm matmul rmatmul mm bmm mv dot einsum grouped_mm outer"),
     _put_together: ("cat", "concat", "stack", "where", "masked_fill"),
     _normalise: ("layer_norm",),
     _normalise_by_square: ("rms_norm",),
-    _attend: ("scaled_dot_product_attention",),
+    _attend: (ATTENTION,),
 }
 _RULES = {name: rule for rule, names in _NAMES.items() for name in names}

@@ -6,10 +6,11 @@ model with an encoder, directions of the encoder's output are gathered from all 
 on down the encoder.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -26,7 +27,10 @@ from .pulled_back import Moved, PulledBack, PulledSource, PulledStack
 from .reduction import Weigher
 from .row_positions import Rows, set_rows
 
-__all__ = ["FrozenRun"]
+__all__ = ["Call", "FrozenRun"]
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""What a block was called with."""
 
 
 @dataclass
@@ -52,8 +56,18 @@ class _Counted:
 class FrozenRun(Listener):
     """Gathers the streams between blocks while the network runs; pulls directions back through them later."""
 
-    def __init__(self, model: Model) -> None:
+    run_again: Callable[[int, Call, Tensor], Tensor]
+    """Runs a block of the decoder once more, from a stream."""
+
+    def __init__(self, model: Model, recomputed: int = 0) -> None:
         self._model = model
+        self._recomputed = recomputed
+        """In how many blocks of the decoder, from the first, nothing is noted until it is needed."""
+        self._calls: dict[int, Call] = {}
+        self._weighers: dict[int, Weigher] = {}
+        """Of blocks that are computed again, where attention is not seen as a whole then."""
+        self._again: int | None = None
+        """Which block is computed again."""
         self._operations = FrozenOperations(self)
         self._stacks = {False: _Noted(), True: _Noted()}
         self._source: Tensor | None = None
@@ -61,6 +75,7 @@ class FrozenRun(Listener):
         self._sees_attention = False
         self._context: Tensor | None = None
         self._place = ""
+        self._in_encoder = False
         self._counted: _Counted | None = None
 
     @contextmanager
@@ -69,7 +84,9 @@ class FrozenRun(Listener):
         with torch.inference_mode(False), torch.enable_grad(), self._operations:
             yield
 
-    def enter(self, stack: LoadedStack, stream: Float[Tensor, "example position model"]) -> Tensor:
+    def enter(
+        self, stack: LoadedStack, stream: Float[Tensor, "example position model"], call: Call = ((), {})
+    ) -> Tensor:
         """Take the stream between two blocks of a stack; give the one that goes on."""
         noted, encoder = self._stacks[not stack.causal], not stack.causal
         if noted.entered:
@@ -77,6 +94,10 @@ class FrozenRun(Listener):
         noted.entered.append(_begin(stream, encoder))
         index = len(noted.entered) - 1
         self._place = stack.name_block(index) if index < len(stack.blocks) else "final norm"
+        noting = encoder or index >= self._recomputed
+        if not noting:
+            self._calls[index] = call
+        torch.set_grad_enabled(noting)  # until the next block; `running` sets it back
         return noted.entered[-1]
 
     def enter_source(self, source: Float[Tensor, "example source model"]) -> Tensor:
@@ -97,13 +118,19 @@ class FrozenRun(Listener):
         """Take what attention gave, before its output projection."""
         self._context = context
         set_rows(context, Rows(not stack.causal, *self._stacks[not stack.causal].entered[-1].shape[:2]))
+        if self._again in self._weighers:
+            self.take_weigher(self._weighers[self._again], stack, cross=False)
 
     def take_weigher(self, weigher: Weigher, stack: LoadedStack, cross: bool) -> None:
         """Take how attention was computed, where its own operations were noted."""
         context, self._context = self._context, None
         if not self._sees_attention and context is not None:
-            causal = stack.causal and not cross
-            context.register_hook(partial(self._pull_context, weigher.detach(), causal, cross))
+            causal, weigher = stack.causal and not cross, weigher.detach()
+            if context.requires_grad:
+                see = partial(self._pull_context, weigher, causal, cross)
+                context.register_hook(see)  # type: ignore[no-untyped-call]
+            else:
+                self._weighers[len(self._stacks[False].entered) - 1] = weigher
         self._sees_attention = False
 
     def _pull_context(self, weigher: Weigher, causal: bool, cross: bool, gradient: Tensor) -> None:
@@ -161,9 +188,7 @@ class FrozenRun(Listener):
         if source is None:
             return PulledBack(decoder)
         self._in_encoder = True
-        below = [
-            (flow, counted) for flow, counted, _ in self._step_down(self._stacks[True], source, again)
-        ]
+        below = [(flow, counted) for flow, counted, _ in self._step_down(self._stacks[True], source, again)]
         return PulledBack(
             decoder,
             PulledSource(
@@ -183,7 +208,10 @@ class FrozenRun(Listener):
         output that the step adds.
         """
         gradient = direction.to(noted.left[-1])
-        for end, entered in zip(reversed(noted.left), reversed(noted.entered), strict=True):
+        for index in reversed(range(len(noted.entered))):
+            entered, end = noted.entered[index], noted.left[index]
+            if index in self._calls and not self._in_encoder:
+                end = self._compute_again(index)
             counted = self._counted = _Counted(self._zeros())
             reading = [entered] if self._source is None or self._in_encoder else [entered, self._source]
             found = torch.autograd.grad(end, reading, gradient, retain_graph=again, allow_unused=True)
@@ -191,9 +219,18 @@ class FrozenRun(Listener):
             nothing = torch.zeros_like(reading[-1]) if source is None else source
             yield self._project(entered, gradient), counted, nothing
 
+    def _compute_again(self, index: int) -> Tensor:
+        """Run a block of which nothing was noted."""
+        self._again, self._place = index, self._model.decoder_stack.name_block(index)
+        try:
+            return self.run_again(index, self._calls[index], self._stacks[False].entered[index])
+        finally:
+            self._again, self._sees_attention = None, False
+
     def _project(self, stream: Tensor, gradient: Tensor) -> Float[Tensor, "example position"]:
         dtype = self._model.compute_dtype
-        return torch.linalg.vecdot(stream.detach().to(dtype), gradient.to(dtype))
+        product: Tensor = torch.linalg.vecdot(stream.detach().to(dtype), gradient.to(dtype))
+        return product
 
     def _zeros(self) -> dict[bool, Tensor]:
         return {

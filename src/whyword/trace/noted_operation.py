@@ -64,7 +64,7 @@ def refuse(operation: Operation, result: Any) -> Any:
     """Let an operation run, but no direction pass it."""
     what = f"{operation.listener.name_place()}: flow has no rule for the operation {operation.name}"
     for each in find_dependent(result):
-        each.register_hook(partial(_fail, what))
+        each.register_hook(partial(_fail, what))  # type: ignore[no-untyped-call]
     return result
 
 
@@ -80,13 +80,12 @@ def count_constant(operation: Operation, result: Tensor, constant: Callable[[], 
     # The operation itself must not be kept: it holds what it read.
     rows, listener = rows_of(operation.dependent[0]), operation.listener
     assert rows is not None
-    result.register_hook(partial(_count, listener, rows, constant, f"{listener.name_place()}: {operation.name}"))
+    what = f"{listener.name_place()}: {operation.name}"
+    result.register_hook(partial(_count, listener, rows, constant, what))  # type: ignore[no-untyped-call]
     return result
 
 
-def _count(
-    listener: Listener, rows: Rows, constant: Callable[[], Any], what: str, gradient: Tensor
-) -> None:
+def _count(listener: Listener, rows: Rows, constant: Callable[[], Any], what: str, gradient: Tensor) -> None:
     own = constant()
     if isinstance(own, Tensor) and own.ndim == 1 and own.shape[0] == gradient.shape[-1]:
         listener.add_constant(rows, (gradient @ own.to(gradient.dtype))[..., None], what)
@@ -95,6 +94,7 @@ def _count(
 
 
 def depends(argument: Any) -> bool:
+    """Say whether something depends on the residual stream."""
     return isinstance(argument, Tensor) and argument.requires_grad
 
 

@@ -23,7 +23,7 @@ from .attention import AttentionCall, find_eager, uses_interface, watch_attentio
 from .direct_attention import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_readout, require_finite_weights
 from .frozen_run import FrozenRun
-from .hooks import hook_frozen, hook_unembedding, in_this_thread, reading
+from .hooks import hook_unembedding, in_this_thread, noting, reading
 from .precision import keep_precision
 from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
@@ -48,14 +48,14 @@ def record(
     is traced, at all positions, where contributions are asked for.
     """
     plan, lengths = plan or Plan(), None if sources is None else tuple(map(len, sources))
-    frozen = FrozenRun(model) if plan.frozen else None
+    frozen = FrozenRun(model, plan.recomputed_blocks) if plan.frozen else None
     recorder = _Recorder(model, model.decoder_stack, places, plan, lengths, frozen)
     encoder = None
     if model.encoder_stack is not None and lengths is not None and (plan.mixed_blocks > 0 or plan.frozen):
         everywhere = Places((range(max(lengths)),) * len(lengths))
         whole = replace(plan, mixed_blocks=len(model.encoder_stack.blocks) if plan.mixed_blocks > 0 else 0)
         encoder = _Recorder(model, model.encoder_stack, everywhere, whole, lengths, frozen)
-    recorders = [recorder] if encoder is None else [encoder, recorder]
+    recorders = [each for each in (encoder, recorder) if each is not None]
     # Of a model with an encoder the caller counts what attention returns, so it must know that it is asked.
     inputs = make_inputs(model, prompts, sources, sources is not None and not uses_interface(model))
     with ExitStack() as stack:
@@ -65,9 +65,7 @@ def record(
             for handle in each.hooks():
                 stack.callback(handle.remove)
         if frozen is not None:
-            for handle in hook_frozen(model, frozen):
-                stack.callback(handle.remove)
-            stack.enter_context(frozen.running())
+            stack.enter_context(noting(model, frozen))
         try:
             readout = recorder.reader.read(run_inputs(model, inputs))
         except ProofError:

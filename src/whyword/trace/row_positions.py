@@ -42,7 +42,7 @@ class Rows:
         return replace(self, index=pick(rows).flatten()) if before.shape[0] == rows.numel() else self
 
     def follow(self, after: Tensor) -> "Rows":
-        """Follow rows to a tensor that was made of them; where it has as many as positions, in order again."""
+        """Follow rows to a tensor that was made of them; others are in order again."""
         if self.index is None or self.index.numel() in after.shape[:2]:
             return self
         return replace(self, index=None)

@@ -70,6 +70,8 @@ class Plan:
     """Whether what the neurons of the MLPs did is kept."""
     frozen: bool = False
     """Whether the run is kept as the affine map that it was, so that directions can be pulled back."""
+    recomputed_blocks: int = 0
+    """In how many blocks, from the first, that map is not kept but made again when it is needed."""
 
 
 @lru_cache(maxsize=4)
