@@ -4,14 +4,17 @@ CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
-WHEEL_VENV := .venv-wheel
+OLDEST := .venv-oldest
 PROCESSES ?= 2
+# Each process takes tests that stand together, so that a model, a page or a site is made once for them.
+PYTEST := -m pytest --numprocesses $(PROCESSES) --dist worksteal
 TESTS ?= tests
-FAMILY_TESTS := $(addprefix tests/test_,baselines.py doctor.py golden.py identities.py neurons.py proof.py reference.py translation.py translators.py) \
-  tests/test_alignment.py::test_measures_are_what_their_formulas_say
+# What depends on the versions of transformers and of the other libraries, and not on our code alone.
+OLDEST_TESTS := $(addprefix tests/test_,cli.py doctor.py golden.py identities.py neurons.py serve.py tokens.py \
+  translation.py translators.py view.py) tests/test_baselines.py::test_every_family_is_explained_by_every_method
 BUILT_FROM := pyproject.toml setup.py src/whyword/maths/kernel.cpp
 
-.PHONY: demo test lint types unit docs wheel test-oldest picture clean
+.PHONY: demo install test lint types unit coverage docs dist wheel install-oldest test-oldest picture clean
 .DEFAULT_GOAL := test
 
 # Explain one prediction of a real model by both methods; sets up its own environment.
@@ -38,6 +41,8 @@ $(INSTALLED): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[serve]"
 	touch $(INSTALLED)
 
+install: $(INSTALLED_DEV)
+
 $(INSTALLED_DEV): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS) tests/pipeline.txt
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plots,pandas,evidence,serve,docs,dev]"
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement tests/pipeline.txt
@@ -52,28 +57,48 @@ types: $(INSTALLED_DEV)
 
 # Several processes of one thread each are faster here than one process of several threads.
 unit: $(INSTALLED_DEV)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(PROCESSES) $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(TESTS)
+
+# Which lines of the library the tests run, those of the command in processes of its own included.
+coverage: $(INSTALLED_DEV)
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) --cov --cov-report=term $(TESTS)
 
 docs: $(INSTALLED_DEV)
 	$(BIN)/python docs/generate_command.py --check
+	$(BIN)/python docs/generate_schemas.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # not --quiet: that drops the warnings it counts
 
-# Build the wheel, install it in an environment of its own, and run its command there.
-wheel: $(INSTALLED_DEV)
-	rm -rf dist $(WHEEL_VENV)
-	$(BIN)/python -m build --wheel --outdir dist .
-	$(PYTHON) -m venv $(WHEEL_VENV)
-	$(WHEEL_VENV)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) dist/*.whl
-	cd $(WHEEL_VENV) && bin/whyword --version
-	cd $(WHEEL_VENV) && bin/whyword explain "A report about the Impressionists" -t has -f have --by word -o report.html
+# Build the wheel, install it alone in an environment of its own with the lowest versions, and run its command there.
+wheel: $(OLDEST)/.installed
+	cd $(OLDEST) && bin/whyword --version
+	cd $(OLDEST) && bin/whyword explain "A report about the Impressionists" -t has -f have --by word -o report.html
 
-# What must hold for every family, with the oldest transformers that is supported, in an environment of its own.
-test-oldest:
-	$(MAKE) unit VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt TESTS="$(FAMILY_TESTS)"
+dist: dist/.built
+
+dist/.built: $(BUILT_FROM) $(shell find src/whyword -type f ! -name '*.so' ! -name '*.pyc')
+	rm -rf dist $(OLDEST)
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	touch $@
+
+$(OLDEST)/.installed: dist/.built constraints-oldest.txt
+	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt dist/*.whl
+	touch $@
+
+$(OLDEST)/.installed-test: $(OLDEST)/.installed
+	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt \
+	  "$$(echo dist/*.whl)[plots,pandas,serve,test]"
+	touch $@
+
+install-oldest: $(OLDEST)/.installed-test
+
+# Tests against that wheel, with the lowest versions of everything it depends on, the oldest transformers among them.
+test-oldest: install-oldest
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python $(PYTEST) -m "not hub and not real" $(OLDEST_TESTS)
 
 # The picture in the README.
 picture: $(INSTALLED_DEV)
 	$(BIN)/python docs/draw_terminal.py docs/terminal.svg
 
 clean:
-	rm -rf .venv .venv-oldest $(WHEEL_VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site demo.html src/whyword/maths/*.so
+	rm -rf .venv $(OLDEST) .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site demo.html src/whyword/maths/*.so

@@ -4,7 +4,7 @@
 
 The first rows of each BLiMP paradigm and of IOI: whole evaluations (`whyword evaluate`, tables included) by
 all methods of the paper's table, and by logit with alti-logit, beside plain forward passes over the same
-prefixes in batches of like length (no cache, logits at the last position).
+prefixes in batches of similar length (no cache, logits at the last position).
 """
 
 import tempfile

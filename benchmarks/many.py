@@ -4,7 +4,7 @@
 
 500 prefixes of BLiMP (`one_prefix_prefix` of the .csv files in the folder, drawn with a fixed seed; pairs of
 which one word begins the other are left out), each with its good and its bad word: batched explanations
-beside plain forward passes in batches of like length, and beside plain forward passes one by one (no cache,
+compared with plain forward passes in batches of similar length, and with ones run one by one (no cache,
 logits at the last position).
 """
 
@@ -80,7 +80,7 @@ def make_runs(rows: list[tuple[str, str, str]]) -> dict[str, Callable[[], Any]]:
 
 @torch.no_grad()
 def run(model: whyword.Model, batch: list[list[int]]) -> Any:
-    """Run the network on prompts of like length; the padding costs what it costs us."""
+    """Run the network on prompts of similar length, with the same padding."""
     longest = max(map(len, batch))
     ids = torch.tensor([[*ids, *[ids[-1]] * (longest - len(ids))] for ids in batch])
     return model.network(input_ids=ids, use_cache=False, logits_to_keep=1).logits

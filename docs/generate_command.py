@@ -1,6 +1,6 @@
 """Write docs/command.md from the help of the command: `python docs/generate_command.py [--check]`.
 
-`--check` writes nothing and exits with 1 where the page is not what the help says.
+`--check` writes nothing and exits with 1 if the page is out of date.
 """
 
 import os
@@ -21,20 +21,20 @@ HEAD = """# The command
 
 <!-- Written by docs/generate_command.py from the command's own help. Do not edit. -->
 
-What `whyword --help` and the help of each command say. Results go to stdout, everything else to stderr. The
-exit code is 0 when all went well, 2 when the input, the model or a proof is wrong (two lines on stderr say
-what, and what to do), 130 when it was interrupted.
+The output of `whyword --help` and of the help of each command. Results go to stdout, everything else to
+stderr. The exit code is 0 on success, 2 when the input, the model or a proof is wrong (stderr says what is
+wrong and what to do), 130 after an interruption (a line says what was kept, and the command that resumes it).
 """
 
 
 def render_page() -> str:
-    """Give the page: the help of the whole command, then of each of its commands."""
+    """Return the page: the help of the whole command, then of each of its commands."""
     from typer.main import get_command
 
     from whyword.cli.application import application
 
     commands: list[str] = list(get_command(application).commands)  # type: ignore[attr-defined]
-    sections = [_section("whyword", []), *(_section(f"whyword {name}", [name]) for name in commands)]
+    sections = [_section("whyword", []), *(_section(f"whyword {name}", name.split()) for name in commands)]
     return HEAD + "".join(sections)
 
 

@@ -3,10 +3,17 @@
 import os
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# What is imported while the hook runs is compiled anew in every process: the large libraries come before it.
+import beartype  # noqa: F401
+import einops  # noqa: F401
+import rich.console  # noqa: F401
+import transformers.modeling_utils  # noqa: F401
+import typer  # noqa: F401
 from jaxtyping import install_import_hook
 
 install_import_hook("whyword", "beartype.beartype").__enter__()
@@ -23,7 +30,7 @@ from families import DISTINCT, FAMILIES, build
 
 settings.register_profile("default", deadline=None, max_examples=25)
 settings.load_profile("default")
-torch.set_num_threads(2 if "PYTEST_XDIST_WORKER" not in os.environ else 1)
+torch.set_num_threads(1)  # models are tiny, and several processes share the cores
 
 
 @pytest.fixture(scope="session")
@@ -38,23 +45,43 @@ def shared() -> Path:
 @pytest.fixture(scope="session", params=sorted(FAMILIES))
 def family(request: pytest.FixtureRequest) -> whyword.Model:
     """A tiny float64 model of every catalogued family, all parameters randomised."""
-    return whyword.load(build(request.param, torch.float64))
+    return load_family(request.param)
 
 
 @pytest.fixture(scope="session", params=DISTINCT)
 def distinct(request: pytest.FixtureRequest) -> whyword.Model:
     """The same of families that differ in kind."""
-    return whyword.load(build(request.param, torch.float64))
+    return load_family(request.param)
 
 
 @pytest.fixture(scope="session")
 def llama() -> whyword.Model:
-    return whyword.load(build("llama", torch.float64))
+    return load_family("llama")
 
 
 @pytest.fixture(scope="session")
 def gpt2() -> whyword.Model:
-    return whyword.load(build("gpt2", torch.float64))
+    return load_family("gpt2")
+
+
+@pytest.fixture(scope="session")
+def smollm() -> whyword.Model:
+    """The default model with its real weights, loaded once per process."""
+    from weights import fetch_folder
+
+    return whyword.load(fetch_folder())
+
+
+@pytest.fixture(scope="session")
+def opus(shared: Path) -> whyword.Model:
+    """A real translation model, loaded once per process."""
+    return whyword.load(shared / "models" / "opus-mt-zh-en", dtype="float32")
+
+
+@cache
+def load_family(name: str) -> whyword.Model:
+    """Load the tiny float64 model of a family, once per process."""
+    return whyword.load(build(name, torch.float64))
 
 
 @pytest.fixture(scope="module")

@@ -96,7 +96,7 @@ def test_links_outside_a_sentence_are_named_by_line() -> None:
         InputError, match="gold, line 2: the link 1-3 is outside the sentence, which has 1 sou"
     ):
         require_inside(file, [(1, 1), (1, 2)], "gold")
-    with pytest.raises(InputError, match="gold has 2 sentences, the other files have 3"):
+    with pytest.raises(InputError, match="gold has 2 sentences, but the other files have 3"):
         require_inside(file, [(1, 1)] * 3, "gold")
 
 

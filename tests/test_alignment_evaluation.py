@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -132,9 +133,17 @@ def test_the_table_the_figure_and_the_sentences(m2m: whyword.Model, tmp_path: Pa
         f"| {' | '.join(line.cells())} |" for line in lines
     ]
     assert (tmp_path / "table.tex").read_text().count(r"\\") == len(lines) + 1
-    (drawn, other) = write_sentences(m2m, asked, tmp_path)
-    assert (drawn.name, other.name) == ("sentence-1.png", "sentence-3.png")
+    drawn, other, page = write_sentences(m2m, asked, tmp_path)
+    assert (drawn.name, other.name, page.name) == ("sentence-1.png", "sentence-3.png", "sentences.html")
     assert drawn.read_bytes().startswith(b"\x89PNG")
+    (embedded,) = re.findall(r'id="documents">(.*?)</script>', page.read_text())
+    documents = json.loads(embedded)
+    assert [each["method"] for each in documents] == ["attention", "logit"] * 2
+    assert documents[0]["gold"] == {
+        "sure": [[0, 0], [1, 1], [3, 4], [4, 5], [6, 7]],
+        "possible": [[5, 6]],
+    }
+    assert "a green frame a human (gold) link" in documents[0]["wording"]["lead"]
 
 
 def test_names_of_methods() -> None:

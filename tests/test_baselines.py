@@ -133,8 +133,10 @@ def test_several_foils_are_the_mean_of_each(gpt2: whyword.Model) -> None:
     for name in ALL:
         if name != "gradient-norm":  # the norm of a mean is none
             close(both[name].scores, (one[name].scores + other[name].scores).double() / 2)
-    alone = whyword.compare(gpt2, prompt_of(6), target=5, methods=["erasure", "gradient-x-input"])
-    against = whyword.compare(gpt2, prompt_of(6), target=9, methods=["erasure", "gradient-x-input"])
+    alone = whyword.compare(gpt2, prompt_of(6), target=5, foil=None, methods=["erasure", "gradient-x-input"])
+    against = whyword.compare(
+        gpt2, prompt_of(6), target=9, foil=None, methods=["erasure", "gradient-x-input"]
+    )
     for name in alone:
         close(one[name].scores, alone[name].scores.double() - against[name].scores.double(), 10.0)
 

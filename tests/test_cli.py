@@ -1,19 +1,28 @@
 """The command: what it prints where, its exit codes, its two-line errors."""
 
+import ast
 import importlib.util
 import json
 import os
+import re
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import whyword
 from whyword.attribute.methods import COMPARED
 from whyword.cli import application
+from whyword.cli.remedies import list_options, word_for_command
 
 import toy_tokenizers
 from families import build
@@ -190,8 +199,8 @@ def test_bad_input_in_two_lines(folder: str, bare: str, tmp_path: Path) -> None:
     assert refused("explain", "1 x", "--ids", "-m", bare)[0] == "'x' is not a token id."
     assert refused("explain", "1", "-t", "x", "--ids", "-m", bare)[0] == "'x' is not a token id."
     assert "There is no token 9999" in refused("explain", "9999", "--ids", "-m", bare)[0]
-    assert refused("explain", "A", "-m", folder, "--dtype", "int3")[0] == "dtype is 'int3'."
-    assert refused("explain", "A", "-m", folder, "--allow", "all")[0] == "allow names 'all'."
+    assert refused("explain", "A", "-m", folder, "--dtype", "int3")[0] == "--dtype is 'int3'."
+    assert refused("explain", "A", "-m", folder, "--allow", "all")[0] == "--allow names 'all'."
     wrong, remedy = refused("explain", "A", "-m", folder, "-o", str(tmp_path / "x.pdf"))
     assert (wrong, remedy) == (
         "'x.pdf' does not end in a known format.",
@@ -258,6 +267,12 @@ def test_a_reader_that_leaves_does_not_lose_the_file(folder: str, tmp_path: Path
     assert isinstance(whyword.read(tmp_path / "e.json"), whyword.Explanation)
 
 
+def test_an_encoding_without_some_characters() -> None:
+    done = process("datasets", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"\u2026" in done.stdout
+
+
 def test_a_reader_that_leaves(folder: str) -> None:
     command = f'{sys.executable} -m whyword explain "{PROMPT}" -m {folder} --json | head -c 10'
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
@@ -310,11 +325,11 @@ def test_neurons_of_a_prompt(folder: str, tmp_path: Path) -> None:
     rows = (tmp_path / "n.csv").read_text().splitlines()
     assert rows[0] == "block,expert,neuron,gate,activation,update"
     assert len(rows) == 1 + 144
-    assert refused(*asked, "-o", str(tmp_path / "n.tex"))[0] == "'n.tex': there is no .tex of this."
+    assert refused(*asked, "-o", str(tmp_path / "n.tex"))[0] == "'n.tex': there is no .tex of this (neurons)."
 
 
 def test_neurons_over_a_dataset(folder: str, tmp_path: Path) -> None:
-    asked = ["neurons", "--data", "builtin-ana", "-m", folder, "--limit", "6"]
+    asked = ["survey", "builtin-ana", "-m", folder, "--limit", "6"]
     out = tmp_path / "run"
     shown, said = run(*asked, "--out", str(out), "--split", "number")
     assert shown.splitlines()[0] == "Which neurons decide? builtin-ana"
@@ -332,24 +347,204 @@ def test_neurons_over_a_dataset(folder: str, tmp_path: Path) -> None:
     answers, _ = run(*asked, "--neuron", "2.7", "--top", "1")
     assert answers.splitlines()[0] == "Which inputs does neuron 2.7 answer to?"
     assert refused(*asked, "--neuron", "2.7", "-o", str(tmp_path / "a.html"))[1] == "Known endings: .json."
-    ablated, _ = run(*asked, "--neuron", "2.7", "--ablate", "--json")
-    assert json.loads(ablated)["schema"] == "whyword.ablation/1"
+
+
+def test_neurons_at_their_mean(folder: str) -> None:
+    asked = ["ablate", "builtin-ana", "-m", folder, "--limit", "8", "--neuron", "2.7", "--split", "number"]
+    shown, _ = run(*asked)
+    assert shown.startswith("What if neuron 2.7 stayed at its mean, ")
+    assert json.loads(run(*asked, "--json")[0])["schema"] == "whyword.ablation/1"
+    both = json.loads(run(*asked, "--neuron", "1.3", "--json")[0])
+    assert [each["label"] for each in both] == ["2.7", "1.3"]
+
+
+def test_datasets_are_names_and_data_is_a_folder(folder: str, tmp_path: Path) -> None:
+    for command in (["survey"], ["ablate", "--neuron", "2.7"]):
+        wrong, _ = refused(*command, "aga", "--data", str(tmp_path), "-m", folder)
+        assert str(tmp_path) in wrong
+        wrong, _ = refused(*command, "agaa", "-m", folder)
+        assert wrong == "There is no dataset 'agaa'."
+    together, _ = run("survey", "builtin-aga,builtin-ana", "-m", folder, "--limit", "3", "--json")
+    assert [name for name, _ in json.loads(together)["data"]] == ["builtin-aga", "builtin-ana"]
 
 
 @pytest.mark.parametrize(
-    ("options", "wrong"),
+    ("options", "remedy"),
     [
-        ([], "There is no prompt."),
-        (["A", "--data", "ioi"], "A prompt and --data were given."),
-        (["--data", "ioi", "-t", "has"], "--data was given with a target or foil."),
-        (["A", "--heads"], "--heads was given without --data."),
-        (["A", "--out", "run"], "--out was given without --data."),
-        (["--data", "builtin-ioi", "--ablate"], "--ablate was given without --neuron."),
-        (["--data", "ioi", "--neuron", "1.2", "--heads"], "--neuron was given with --out or --heads."),
+        (
+            ["neurons", "--data", "ioi"],
+            "Over datasets: whyword survey ioi. At their mean: whyword ablate ioi.",
+        ),
+        (["neurons", "--folder", "here"], "Over datasets: whyword survey DATASETS --data here"),
+        (["neurons", "A", "--heads"], "Over datasets: whyword survey DATASETS --heads …"),
+        (["neurons", "--out", "run"], "Over datasets: whyword survey DATASETS --out …"),
+        (["neurons", "--ablate"], "Set neurons to their mean: whyword ablate DATASETS --neuron NAME"),
+        (["evaluate", "--gold", "g"], "Word alignments: whyword evaluate alignment --gold …"),
+        (
+            ["evaluate", "--out", "run", "alignment"],
+            "Put it first: whyword evaluate alignment --source FILE --target FILE --gold FILE --out RUN.",
+        ),
+        (
+            ["evaluate", "alignment", "--languages", "zh,en"],
+            "Give --source-language zh --target-language en.",
+        ),
     ],
 )
-def test_what_neurons_refuses(options: list[str], wrong: str) -> None:
-    assert refused("neurons", *options)[0] == wrong
+def test_what_is_now_another_command_says_which(options: list[str], remedy: str) -> None:
+    assert refused(*options)[1] == remedy
+
+
+def test_one_neuron_needs_no_folder() -> None:
+    wrong, _ = refused("survey", "builtin-ioi", "--neuron", "1.2", "--heads")
+    assert wrong == "--neuron was given with --out, --heads or --split."
+
+
+@pytest.mark.parametrize("name", sorted(get_command(application).commands))
+def test_help_is_plain(name: str) -> None:
+    shown, _ = run(*name.split(), "--help")
+    assert f"Usage: whyword {name} " in shown or f"Usage: root {name} " in shown
+    assert not re.search(r"<(bool|str|int|float|path|list|.*\|)", shown), shown
+    options = list_options(get_command(application).commands[name].callback)
+    listed = set(re.findall(r"^│[ *]+(--[\w-]+)", shown, flags=re.MULTILINE))
+    assert listed - {"--help"} <= options
+
+
+def test_a_command_of_two_words_has_its_own_options() -> None:
+    one, other = (run("evaluate", *words, "--help")[0] for words in ([], ["alignment"]))
+    assert "--gold" in other
+    assert "--conventions" not in other
+    assert "--gold" not in one
+    assert "--conventions" in one
+
+
+def test_the_sum_is_of_all_tokens_whatever_is_shown(folder: str) -> None:
+    asked = ["explain", PROMPT, "-t", "has", "-f", "have", "-m", folder, "--by", "word"]
+    whole, cut = (run(*asked, *more)[0] for more in ([], ["--top", "2"]))
+    sums = [next(line for line in shown.splitlines() if line.startswith("sum")) for shown in (whole, cut)]
+    assert sums[0].split() == sums[1].split()
+    assert "… 4 more words are not shown; sums are of all." in cut  # with BOS, six words
+
+
+def test_a_pickle_is_allowed_as_it_is_typed(bare: str, tmp_path: Path) -> None:
+    folder = tmp_path / "pickled"
+    shutil.copytree(bare, folder)
+    network = build("gpt2", torch.float32)
+    (folder / "model.safetensors").unlink()
+    torch.save(network.state_dict(), folder / "pytorch_model.bin")
+    for command in ("explain", "compare", "neurons", "predict"):
+        _, remedy = refused(command, "15 3", "--ids", "-m", str(folder))
+        assert remedy == "If you trust it, pass --allow pickle; better, save it as safetensors."
+    run("predict", "15 3", "--ids", "-m", str(folder), "--allow", "pickle")
+
+
+def test_remedies_are_worded_as_they_are_typed(folder: str, bare: str) -> None:
+    wrong, remedy = refused("explain", PROMPT, "-m", folder, "--max-memory", "16MB")
+    assert wrong.endswith("is allowed by --max-memory.")
+    assert remedy.startswith("What would fit: --max-memory ")
+    assert refused("explain", PROMPT, "-m", folder, "--max-memory", "much")[0] == "--max-memory is 'much'."
+    _, remedy = refused("explain", PROMPT, "-m", bare)
+    assert remedy == "Give token ids (--ids), or a folder that holds a tokenizer too."
+
+
+def test_what_the_command_words_anew_is_still_said_by_the_library() -> None:
+    from whyword.cli import remedies
+
+    modules = [path for path in Path(whyword.__file__).parent.rglob("*.py") if "cli" not in path.parts]
+    said = re.sub(r'"\s*\n\s*f?"', "", "\n".join(path.read_text(encoding="utf-8") for path in modules))
+    for phrase in [*(python for python, _ in remedies.PHRASES), remedies._TOKENIZER]:
+        assert phrase in said, phrase
+
+
+PYTHON = re.compile(r"whyword\.\w+\(|\w+\(\.\.\.|\b[a-z_]+=(['\"]|True|False|\.\.\.)")
+"""What Python code looks like in a line of an error."""
+IN_PYTHON_ONLY = ("description", "Describe where", "Load it first", "heads with explain(...).show")
+"""Lines about descriptions of architectures, and about mistakes that only a caller in Python can make."""
+
+
+def lines_of_errors() -> list[str]:
+    """List what the library may say in an error, as it is written in the source."""
+    found = []
+    for path in sorted(Path(whyword.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error"):
+                found += [spell(argument) for argument in node.args[:2]]
+    return found
+
+
+def spell(node: ast.AST) -> str:
+    """Write a string of the source with some value in every gap."""
+    match node:
+        case ast.Constant(value=value):
+            return str(value)
+        case ast.JoinedStr(values=values):
+            return "".join(map(spell, values))
+        case ast.FormattedValue(conversion=114):
+            return "'x'"
+        case ast.BinOp(left=left, right=right):
+            return spell(left) + spell(right)
+    return "x"
+
+
+def test_no_error_tells_the_user_of_the_command_to_write_python() -> None:
+    options = list_options(get_command(application).commands["explain"].callback)
+    options |= {"--step", "--target-language"}
+    python = [line for line in lines_of_errors() if PYTHON.search(line)]
+    assert len(python) > 15
+    for line in python:
+        worded = word_for_command(line, options)
+        known = re.search(r"in Python (pass |with )?whyword\.", worded) or any(
+            words in line for words in IN_PYTHON_ONLY
+        )
+        assert known or not PYTHON.search(worded), worded
+
+
+def interrupt(arguments: list[str], ready: Callable[[int], bool]) -> tuple[int, str]:
+    """Run a command, press Ctrl-C when its process is ready for it, and give exit code and stderr."""
+    command = [sys.executable, "-m", "whyword", *arguments]
+    began = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        patience = time.monotonic() + 240
+        while not ready(began.pid):
+            assert began.poll() is None, began.communicate()
+            assert time.monotonic() < patience
+            time.sleep(0.02)
+        began.send_signal(signal.SIGINT)
+        _, said = began.communicate(timeout=60)
+    finally:
+        began.kill()
+    return began.returncode, said
+
+
+def test_an_interrupted_run_says_how_to_go_on(folder: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    asked = ["evaluate", "builtin", "-m", folder, "--methods", "logit,erasure", "--out", str(out)]
+    kept = out / "examples.jsonl"
+    code, said = interrupt(asked, lambda _: kept.exists() and kept.stat().st_size > 0)
+    assert code == 130
+    (line,) = [line for line in said.splitlines() if line.startswith("Stopped")]
+    count = kept.read_bytes().count(b"\n")
+    assert line == f"Stopped: {out} keeps {count:,} examples. Go on with: whyword {shlex.join(asked)}"
+    assert "Traceback" not in said
+
+
+def test_an_interrupted_survey_keeps_whole_windows_only(folder: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    asked = ["survey", "builtin", "-m", folder]
+    code, said = interrupt([*asked, "--out", str(out)], lambda _: (out / "neurons.safetensors").exists())
+    assert code == 130
+    assert re.search(rf"Stopped: {out} keeps [\d,]+ examples\. Go on with: whyword survey builtin", said)
+    assert "Traceback" not in said
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="sees what a process has loaded on Linux")
+def test_an_interrupt_before_anything_is_kept(folder: str) -> None:
+    def has_torch(process: int) -> bool:
+        return "libtorch" in Path(f"/proc/{process}/maps").read_text()
+
+    code, said = interrupt(["survey", "builtin", "-m", folder], has_torch)
+    assert code == 130, said
+    assert said.startswith("Stopped: nothing was kept.")
+    assert said.count("\n") == 1
 
 
 def test_the_full_account(folder: str) -> None:
@@ -359,4 +554,7 @@ def test_the_full_account(folder: str) -> None:
     document = json.loads(run(*asked, "--json")[0])
     account = document["account"]
     assert sum(account["scores"]) + account["biases"] == pytest.approx(document["ledger"]["logit"], abs=1e-4)
-    assert refused(*asked, "--method", "logit")[0] == "--account was given with --continue or --method logit."
+    assert (
+        refused(*asked, "--method", "logit")[0]
+        == "--account was given with --continue, or with a method that keeps no mixing."
+    )

@@ -165,19 +165,19 @@ def test_a_verb_that_is_not_marked(tmp_path: Path) -> None:
 def test_files_that_are_refused(tmp_path: Path) -> None:
     assert refuse(["aga"], tmp_path) == (
         f"There is no file of aga in {tmp_path}.",
-        "Its name would be anaphor_gender_agreement with one of the endings .csv, .tsv, .jsonl.",
+        "Expected: anaphor_gender_agreement with one of the extensions .csv, .tsv, .jsonl.",
     )
     assert refuse(["aga"], tmp_path / "no")[0] == f"There is no folder {tmp_path / 'no'}."
     path = write_csv(tmp_path / "aga.csv", ("text", "label"), ("a", "b"))
     assert refuse(["aga"], tmp_path) == (
-        "aga.csv has other columns than those of a dataset: text, label.",
+        "aga.csv does not have the columns of a dataset: text, label.",
         "Expected: one_prefix_prefix, one_prefix_word_good, one_prefix_word_bad "
         "(evidence: target, target_phrase); or sentence_good, sentence_bad.",
     )
     path.write_bytes(b"\xff\xfe\x00")
     assert "is not UTF-8" in refuse(["aga"], tmp_path)[0]
     path.write_bytes(b"")
-    assert refuse(["aga"], tmp_path)[0].endswith("columns than those of a dataset: none.")
+    assert refuse(["aga"], tmp_path)[0].endswith("the columns of a dataset: none.")
     path.unlink()
     for line, wrong in (
         ('{"a": 1', "Line 1 of aga.jsonl is not JSON: Expecting ',' delimiter."),
@@ -218,11 +218,11 @@ def test_names_and_groups() -> None:
 def test_an_unknown_dataset() -> None:
     wrong, remedy = refuse(["anaphor_gender"], None)
     assert wrong == "There is no dataset 'anaphor_gender'."
-    assert remedy.startswith("Near it: aga. There are aga, ana, asp, dna, ")
+    assert remedy.startswith("Similar: aga. There are aga, ana, asp, dna, ")
     assert "; several at once: blimp, sva, builtin, builtin-blimp, builtin-sva." in remedy
     wrong, remedy = refuse(["dnai"], "builtin")
     assert wrong == "There is no dataset 'dnai' in the built-in suite."
-    assert remedy.startswith("Near it: builtin-dna, builtin-dnaa, ")
+    assert remedy.startswith("Similar: builtin-dna, builtin-dnaa, ")
     assert refuse([], None)[0] == "No dataset was named."
 
 
@@ -230,7 +230,7 @@ def test_the_hub_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     assert refuse(["aga"], None) == (
         "Datasets from the hub need the package datasets, which is not installed.",
-        "pip install 'whyword[hub-data]', name a folder (--data), or take the built-in suite: builtin.",
+        "Install it (pip install datasets), name a folder (--data), or use the built-in suite: builtin.",
     )
     wrong, remedy = refuse(["sva-1"], None)
     assert wrong == "sva-1 is not on the hub."

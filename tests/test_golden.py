@@ -9,13 +9,13 @@ import torch
 
 import whyword
 
-MODELS = ("gpt2", "opt", "bloom")
+GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.fixture(scope="module", params=MODELS)
-def golden(request: pytest.FixtureRequest, shared: Path) -> tuple[whyword.Model, list[dict[str, Any]]]:
-    folder = shared / "golden" / request.param
-    return whyword.load(folder), json.loads((folder / "expected.json").read_text())["cases"]
+@pytest.fixture(scope="module", params=("gpt2", "opt", "bloom"))
+def golden(request: pytest.FixtureRequest) -> tuple[whyword.Model, list[dict[str, Any]]]:
+    folder = GOLDEN / request.param
+    return whyword.load(folder), json.loads((folder / "expected.json").read_text(encoding="utf-8"))["cases"]
 
 
 def close(found: Any, expected: Any) -> None:
@@ -28,7 +28,7 @@ def test_ledger_entries(golden: tuple[whyword.Model, list[dict[str, Any]]]) -> N
     model, cases = golden
     for case in cases:
         for which, token in enumerate((case["target"], case["foil"])):
-            e = whyword.explain(model, case["input_ids"], target=token)
+            e = whyword.explain(model, case["input_ids"], target=token, foil=None)
             close(e.ledger.logit, case[("logit_target", "logit_foil")[which]])
             close(e.ledger.embedding, case["embedding_logit"][which])
             close(e.ledger.norm_bias, case["final_norm_bias_logit"][which])
@@ -40,7 +40,7 @@ def test_updates_by_block_and_head(golden: tuple[whyword.Model, list[dict[str, A
     model, cases = golden
     for case in cases:
         for which, token in enumerate((case["target"], case["foil"])):
-            e = whyword.explain(model, case["input_ids"], target=token, method="logit")
+            e = whyword.explain(model, case["input_ids"], target=token, foil=None, method="logit")
             close(e.by_block, case["logit_by_layer"][which])
             close(e.by_head, torch.tensor(case["head_logit_last_position"])[:, :, which])
 
@@ -50,7 +50,7 @@ def test_mixing_and_alti_logit(golden: tuple[whyword.Model, list[dict[str, Any]]
     for case in cases:
         close(whyword.mixing(model, case["input_ids"]), case["alti_rollout"])
         for which, token in enumerate((case["target"], case["foil"])):
-            e = whyword.explain(model, case["input_ids"], target=token, method="alti-logit")
+            e = whyword.explain(model, case["input_ids"], target=token, foil=None, method="alti-logit")
             close(e.by_block, case["alti_logit_by_layer"][which])
 
 

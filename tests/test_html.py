@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import accumulate, pairwise
@@ -15,6 +16,9 @@ import torch
 
 import whyword
 from whyword.view.html import render_html, render_notebook
+from whyword.view.page_script import ENTRY, IMPORT, join_modules, read_modules
+from whyword.view.quoting import write_exponent, write_plain, write_signed
+from whyword.view.sentences import add_wording, describe
 
 import toy_tokenizers
 from browsing import WATCH
@@ -177,7 +181,7 @@ def test_text_survives(text: str) -> None:
     document = make_document(["A", text, " b"], target=text, foils=[text, "x"])
     document["model"] = text
     page = render_html([document])
-    assert embedded(page) == [document | {"by_head": embedded(page)[0]["by_head"]}]
+    assert embedded(page) == [add_wording(document) | {"by_head": embedded(page)[0]["by_head"]}]
     plain = Elements(render_html([KEYS]))
     assert [tag for tag, _ in Elements(page).tags] == [tag for tag, _ in plain.tags]
     assert Elements(page).content["script"][1:] == plain.content["script"][1:]
@@ -188,7 +192,7 @@ def test_text_survives(text: str) -> None:
 def test_only_the_numbers_by_head_are_rounded() -> None:
     document = make_document([" a", " b"])
     (shown,) = embedded(render_html([document]))
-    assert {**shown, "by_head": None} == {**document, "by_head": None}
+    assert {**shown, "by_head": None} == {**add_wording(document), "by_head": None}
     for block, rounded in zip(document["by_head"], shown["by_head"], strict=True):
         for row, few in zip(block, rounded, strict=True):
             assert few != row
@@ -224,6 +228,48 @@ def test_a_notebook_frames_the_same_page() -> None:
     assert attributes["sandbox"] == "allow-scripts"
     assert attributes["srcdoc"] == render_html([KEYS])
     assert int(attributes["height"] or 0) > 300
+
+
+# ------------------------------------------------------------ the script
+
+DECLARED = re.compile(r"^(?:export )?(?:async )?(?:const|let|var|class|function\*?) (\w+)", re.MULTILINE)
+
+
+def exports_of(text: str) -> set[str]:
+    return set(re.findall(r"^export (?:const|function|class) (\w+)", text, re.MULTILINE))
+
+
+def test_every_import_is_an_export() -> None:
+    modules = read_modules()
+    for name, text in modules.items():
+        imported = IMPORT.findall(text)
+        assert len(imported) == len(re.findall(r"^import\b", text, re.MULTILINE)), name
+        for names, other in imported:
+            assert set(names.split(", ")) <= exports_of(modules[other]), f"{name} imports from {other}"
+            for each in names.split(", "):
+                assert len(re.findall(rf"\b{each}\b", text)) > 1, f"{name} imports {each} and does not use it"
+        assert len(re.findall(r"^export\b", text, re.MULTILINE)) == len(exports_of(text)), name
+
+
+def test_no_name_is_declared_twice() -> None:
+    """Modules are joined into one script: they share its names."""
+    declared = [name for text in read_modules().values() for name in DECLARED.findall(text)]
+    assert len(declared) > 100
+    assert [name for name in set(declared) if declared.count(name) > 1] == []
+    for name, text in read_modules().items():
+        assert not re.search(r"^(?:export )?(?:const|let|var) [\[{]", text, re.MULTILINE), name
+
+
+def test_a_joined_script_has_every_module_after_those_it_needs() -> None:
+    script, modules = join_modules(), read_modules()
+    assert not re.search(r"^(?:import|export)\b", script, re.MULTILINE)
+    firsts = {name: DECLARED.findall(text)[0] for name, text in modules.items() if name != ENTRY}
+    places = {name: re.search(rf"^\w+ {first}\b", script, re.MULTILINE) for name, first in firsts.items()}
+    assert None not in places.values()
+    order = sorted(places, key=lambda name: places[name].start())  # type: ignore[union-attr]
+    for name in order:
+        for _, other in IMPORT.findall(modules[name]):
+            assert order.index(other) < order.index(name), f"{name} needs {other}"
 
 
 # ------------------------------------------------------------ in a browser
@@ -344,11 +390,9 @@ def test_the_ledger_adds_up(show: Open) -> None:
 def test_the_proof_says_both_errors(show: Open) -> None:
     page = show({**KEYS, "ledger": {**KEYS["ledger"], "total": -0.1363, "logit": -0.136307, "error": 2e-7}})
     assert page.locator(".proof").text_content() == (
-        "total −0.136300, model’s own logit difference −0.136307: "
-        "off by 7e−6, which is 2e−7 of the size of all entries"
+        "Total −0.136300, the model’s own logit difference −0.136307: "
+        "absolute error 7e−6, relative to all entries 2e−7."
     )
-    title = page.locator(".proof span").get_attribute("title")
-    assert title == "relative error: |total − logit| ÷ sum of absolute entries"
 
 
 def test_bars_go_on_where_the_last_one_ended(show: Open) -> None:
@@ -389,9 +433,7 @@ def test_a_click_opens_and_closes_heads(show: Open) -> None:
         ["2.1", "+0.50", "0.00", "−1.00", "−0.50"],
         ["2.2", "+0.50", "0.00", "−1.00", "−0.50"],
     ]
-    note = (
-        "A head reads positions; alti-logit then passes what it read back to the words that flowed into them."
-    )
+    note = "A head reads positions; alti-logit then traces what it read back to the tokens mixed into them."
     assert note in page.locator(".heads-note").text_content()
     page.locator(".heat tr.head").nth(0).locator("td").nth(2).hover()
     assert "Block 2, head 1, s (position 3, id 102)" in page.locator(".readout").text_content()
@@ -494,10 +536,10 @@ def test_a_prompt_from_right_to_left_runs_on_over_tokens(show: Open) -> None:
 
 def test_no_foil_and_several(show: Open) -> None:
     page = show(make_document(["A"], foils=[]), make_document(["A"], foils=[" is", " was"]))
-    assert page.locator("h1").all_text_contents() == ["Why has?", "Why has and not any of is, was?"]
+    assert page.locator("h1").all_text_contents() == ["Why has?", "Why has and not is or was?"]
     alone, several = page.locator("article").all()
     assert "difference" not in alone.text_content()
-    assert "model’s own logit " in alone.locator(".proof").text_content()
+    assert "the model’s own logit " in alone.locator(".proof").text_content()
     assert "mean of the foils’ logits8.500" in several.locator(".prediction").text_content()
     assert page.locator("nav a").count() == 2
 
@@ -608,7 +650,7 @@ def test_a_comparison_has_a_row_for_every_method(show: Open) -> None:
         ".map(cell => cell.style.getPropertyValue('--strength'))))"
     )
     assert strongest == [1, 1]  # each row up to its own largest number
-    assert "The same for every target and foil." in page.locator(".notes").first.text_content()
+    assert "They are the same for every target and foil." in page.locator(".notes").first.text_content()
     tokens = len(columns_of(page))
     page.get_by_role("button", name="Words").click()
     assert len(columns_of(page)) <= tokens
@@ -646,10 +688,10 @@ def test_a_schema_that_is_not_known(show: Open) -> None:
     assert page.locator(".heat").count() == 1
 
 
-CONTRAST = """([strength, kind]) => {
+CONTRAST = """([strength, kind, strong]) => {
     const cell = document.querySelector(".heat tr.block td");
     cell.className = kind;
-    cell.classList.toggle("strong", strength > STRONG);
+    cell.classList.toggle("strong", strength > strong);
     cell.style.setProperty("--strength", strength);
     const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
     const luminance = (colour) => {
@@ -668,9 +710,11 @@ CONTRAST = """([strength, kind]) => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_numbers_can_be_read_on_every_colour(show: Open, scheme: str) -> None:
     page = show(KEYS, color_scheme=scheme)
+    (strong,) = re.findall(r"const STRONG = ([\d.]+);", read_modules()["colour_scale.js"])
     for kind in ("raises", "lowers", "neutral"):
         for step in range(51):
-            assert page.evaluate(CONTRAST, [step / 50, kind]) >= 4.5, (scheme, kind, step / 50)
+            ratio = page.evaluate(CONTRAST, [step / 50, kind, float(strong)])
+            assert ratio >= 4.5, (scheme, kind, step / 50)
 
 
 def test_dark_and_light(show: Open) -> None:
@@ -811,7 +855,10 @@ def test_neurons(show: Open) -> None:
     rows = page.locator(".ranking tbody tr")
     first = rows.first.locator("th, td").all_text_contents()
     assert first == ["1.2", "+0.700", "reversed −2.00", "are <b>", "is"]
-    assert "here it lowers what its value vector promotes" in page.locator(".neurons .lead").text_content()
+    assert (
+        "here the neuron lowers what its value vector promotes"
+        in page.locator(".neurons .lead").text_content()
+    )
     assert rows.nth(1).locator("td").first.get_attribute("class") == "lowers"
     assert page.locator(".panels .point").count() == 3
     assert page.locator(".panels .name").all_text_contents() == ["2"]
@@ -859,7 +906,10 @@ def test_the_account(show: Open) -> None:
     page = show(KEYS | {"account": account})
     first = page.locator(".account tbody tr").first.locator("th, td").all_text_contents()
     assert first == ["The", "+1.000", "+0.500", "0.000", "+1.500"]
-    assert "All tokens +1.500 and biases 0.000 make +1.500." in page.locator(".account .lead").text_content()
+    assert (
+        "All tokens (+1.500) and biases (0.000) add up to +1.500."
+        in page.locator(".account .lead").text_content()
+    )
 
 
 # ------------------------------------------------------------ a translation
@@ -985,36 +1035,185 @@ def with_ledger(
 def test_the_answer_is_in_sentences(show: Open) -> None:
     weights = {"method": "attention", "measure": measured("share", "weights"), "by_block": [KEYS["scores"]]}
     blind = measured("share", "weights", contrastive=False)
-    words = "By token, attention towards has: A +0.50; "
-    foil = f"{words}towards have: b −0.25 (logits)."
+    words = "Attention’s strongest words for has: A +0.50; "
+    foil = f"{words}for have: b −0.25 (logits)."
     quiet = with_ledger(0.0, 0.0, 0.0)
-    documents = {
-        f"Attention +4.71 and MLPs −1.39 make most of +3.42. {foil}": with_ledger(4.71, -1.39, 0.1),
-        f"Attention +4.71, MLPs −1.39, embedding and biases +1.00 make +4.32. {foil}": with_ledger(
-            4.71, -1.39, 1
+    whole = "the logit difference of"
+    said = [
+        (
+            with_ledger(4.71, -1.39, 0.1),
+            f"Attention (+4.71) and the MLPs (−1.39) make up most of {whole} +3.42. {foil}",
         ),
-        f"Attention speaks for have (−6.79), the MLPs for has (+7.11): the MLPs decide. {foil}": with_ledger(
-            -6.79, 7.11, 0
+        (
+            with_ledger(4.71, -1.39, 1.0),
+            f"Attention (+4.71), the MLPs (−1.39), embedding and biases (+1.00) add up to {whole} +4.32. "
+            f"{foil}",
         ),
-        f"Attention speaks for has (+1.00), the MLPs for have (−2.00): the MLPs decide. {foil}": with_ledger(
-            1, -2, 0.5
+        (
+            with_ledger(-6.79, 7.11, 0.0),
+            f"Attention speaks for have (−6.79), the MLPs speak for has (+7.11): the MLPs decide. {foil}",
         ),
-        # Neither decides: what is left does.
-        f"Attention −1.00, MLPs +0.50, embedding and biases +2.00 make +1.50. {foil}": with_ledger(
-            -1, 0.5, 2
+        (
+            with_ledger(1.0, -2.0, 0.5),
+            f"Attention speaks for has (+1.00), the MLPs speak for have (−2.00): the MLPs decide. {foil}",
         ),
-        "Attention speaks against it (−1.00), the MLPs for has (+2.00): the MLPs decide. "
-        f"{words}away from it: b −0.25 (logits).": with_ledger(-1, 2, 0, foils=[]),
-        "Attention speaks for the others (−1.00), the MLPs for has (+2.00): the MLPs decide. "
-        f"{words}towards the others: b −0.25 (logits).": with_ledger(-1, 2, 0, foils=[" is", " was"]),
-        "By token, attention towards have: b −0.25 (logits).": {
-            **quiet,
-            "scores": [0.0, -0.25],
-        },
-        "": {**quiet, "scores": [0.0, 0.0]},
-        "Highest scores: The +1.50; lowest: keys −0.38 (share).": {**KEYS, **weights},
-        "Lowest: keys −0.38 (share).": {**KEYS, **weights, "scores": [0.0, 0.5, -0.875]},
-        "Highest scores: The 1.50 (share).": {**KEYS, **weights, "measure": blind, "scores": [1.5, 0.0, 0.0]},
+        (  # Neither decides: what is left does.
+            with_ledger(-1.0, 0.5, 2.0),
+            f"Attention (−1.00), the MLPs (+0.50), embedding and biases (+2.00) add up to {whole} +1.50. "
+            f"{foil}",
+        ),
+        (
+            with_ledger(-1.0, 2.0, 0.0, foils=[]),
+            "Attention speaks against has (−1.00), the MLPs speak for has (+2.00): the MLPs decide. "
+            f"{words}against has: b −0.25 (logits).",
+        ),
+        (
+            with_ledger(-1.0, 2.0, 0.0, foils=[" is", " was"]),
+            "Attention speaks for the foils (−1.00), the MLPs speak for has (+2.00): the MLPs decide. "
+            f"{words}for the foils: b −0.25 (logits).",
+        ),
+        ({**quiet, "scores": [0.0, -0.25]}, "Attention’s strongest words for have: b −0.25 (logits)."),
+        ({**quiet, "scores": [0.0, 0.0]}, ""),
+        ({**KEYS, **weights}, "Highest scores: The +1.50; lowest scores: keys −0.38 (share)."),
+        ({**KEYS, **weights, "scores": [0.0, 0.5, -0.875]}, "Lowest scores: keys −0.38 (share)."),
+        (
+            {**KEYS, **weights, "measure": blind, "scores": [1.5, 0.0, 0.0]},
+            "Highest scores: The 1.50 (share).",
+        ),
+    ]
+    page = show(*(document for document, _ in said))
+    assert page.locator(".answer").all_text_contents() == [sentence for _, sentence in said]
+
+
+def test_numbers_in_sentences_are_those_of_the_tables(show: Open) -> None:
+    """A half is rounded up on both sides, and a minus is a minus."""
+    document = with_ledger(0.125, -0.375, 0.0)
+    page = show(document)
+    assert (
+        page.locator(".answer")
+        .text_content()
+        .startswith("Attention (+0.13) and the MLPs (−0.38) make up most of the logit difference of −0.25.")
+    )
+    rows = page.locator(".ledger .amount").all_text_contents()
+    assert rows[1] == write_signed(0.125, 3) == "+0.125"
+    assert rows[3] == write_signed(-0.375, 3) == "−0.375"
+    assert rows[2] == write_signed(0.0, 3) == "0.000"
+    assert [write_plain(number, 2) for number in (0.125, -0.004, 2.0)] == ["0.13", "0.00", "2.00"]
+    assert [write_exponent(number) for number in (0.0, 7e-6, 1.0)] == ["0", "7e−6", "1e0"]
+
+
+def test_sentences_are_derived_and_quote_in_turn() -> None:
+    document = make_document(["A", " b"], foils=[" is", " was"])
+    worded = add_wording(document)
+    assert worded["wording"]["question"] == ["Why ", " has", " and not ", " is", " or ", " was", "?"]
+    assert add_wording(worded) == worded
+    assert describe({"schema": "whyword.other/9"}) == {}
+    assert all(len(said) % 2 for said in (worded["wording"]["question"], worded["wording"]["answer"]))
+
+
+def test_a_document_without_sentences_is_drawn(show: Open) -> None:
+    """Documents of older versions carry none: numbers are shown, and no sentence is made up."""
+    continuation = {"schema": "whyword.continuation/1", "model": "tiny", "method": "logit", "text": "s"}
+    older = [KEYS, neurons_document(), make_translation(), {**continuation, "explanations": [KEYS]}]
+    embedded_now = json.dumps([add_wording(document) for document in older], separators=(",", ":"))
+    assert embedded_now.count('"wording"') == 5
+    saved = render_html([])
+    start = '<script type="application/json" id="documents">'
+    page = show(page=saved.replace(f"{start}[]", start + json.dumps(older).replace("<", "\\u003c")))
+    assert page.locator("h1").first.text_content() == "whyword report"
+    assert page.locator(".answer").first.text_content() == ""
+    assert page.locator("article").count() == 4
+    assert page.locator(".proof").count() == 0
+    assert len(rows_of(page, "tbody tr.block")) == 6
+    page.locator(".heat tr.block td").nth(2).hover()
+    assert page.locator(".readout").first.text_content().endswith("+1.00000 raises the logit")
+
+
+# ------------------------------------------------------------ an alignment
+
+
+def make_alignment(**facts: Any) -> dict[str, Any]:
+    return {
+        "schema": "whyword.alignment/1",
+        "model": "toy",
+        "method": "logit",
+        "step": "output",
+        "block": None,
+        "source": ["图书馆", "<b>旧</b>"],
+        "target": ["old", "library", "\u202e"],
+        "scores": [[0.25, -0.5], [2.0, 0.5], [0.0, 0.0]],
+        "links": [[1, 0], [0, 1]],
+        **facts,
     }
-    page = show(*documents.values())
-    assert page.locator(".answer").all_text_contents() == list(documents)
+
+
+def cells_of(page: Any, script: str) -> list[list[Any]]:
+    found: list[list[Any]] = page.locator(".alignment tbody tr").evaluate_all(
+        f"rows => rows.map(row => [...row.cells].slice(1).map(cell => {script}))"
+    )
+    return found
+
+
+def test_an_alignment_is_drawn_with_its_links(show: Open) -> None:
+    page = show(make_alignment())
+    assert page.locator("h1").text_content() == (
+        "Which words of 图书馆 <b>旧</b> does old library U+202E come from?"
+    )
+    assert page.locator(".subtitle").text_content() == "toy · logit: all decoder blocks"
+    assert page.locator(".alignment thead .token").all_text_contents() == ["图书馆", "<b>旧</b>"]
+    assert page.locator(".alignment tbody th").all_text_contents() == ["old", "library", "U+202E"]
+    assert cells_of(page, "cell.textContent") == [["", "●"], ["●", ""], ["", ""]]
+    # Shares of the largest score in a row.
+    strengths = cells_of(page, "Number(cell.style.getPropertyValue('--strength'))")
+    assert strengths == [[0.5, 1], [1, 0.25], [0, 0]]
+    assert cells_of(page, "cell.classList.contains('lowers')")[0] == [False, True]
+    assert "green" not in page.locator(".lead").text_content()
+
+
+def test_an_alignment_is_walked_through(show: Open) -> None:
+    page = show(make_alignment(gold={"sure": [[1, 0]], "possible": [[0, 1], [1, 2]]}))
+    said = page.locator(".readout")
+    page.locator(".alignment tbody td").first.hover()
+    assert said.text_content() == "old from 图书馆: +0.25, not linked"
+    page.mouse.move(0, 0)
+    assert "Point at a cell" in said.text_content()
+    page.locator(".alignment [tabindex='0']").focus()
+    assert said.text_content() == "old is linked with <b>旧</b>"
+    page.keyboard.press("End")
+    assert said.text_content() == "old from <b>旧</b>: −0.50, linked, gold"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowLeft")
+    assert said.text_content() == "library from 图书馆: +2.00, linked, possible in gold"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Home")
+    assert said.text_content() == "U+202E: no link"
+    assert page.locator(".alignment [tabindex]").count() == 1
+    assert "a green frame a human (gold) link" in page.locator(".lead").text_content()
+    frames = cells_of(page, "getComputedStyle(cell).outlineStyle")
+    assert frames == [["none", "solid"], ["dashed", "none"], ["none", "dashed"]]
+
+
+def test_scores_that_are_never_negative_are_grey(show: Open) -> None:
+    page = show(make_alignment(method="attention", scores=[[0.25, 0.75], [0.5, 0.5], [1, 0]]))
+    assert page.locator(".alignment .raises, .alignment .lowers").count() == 0
+    assert page.locator(".legend").text_content() == "01.0share of the largest score in its row"
+
+
+def test_several_alignments_are_one_report(show: Open) -> None:
+    nothing = make_alignment(source=[], scores=[[], [], []], links=[])
+    page = show(make_alignment(), make_alignment(target=["a", "b", "c"], block=3), nothing)
+    assert page.locator("nav a").count() == 3
+    assert page.locator("table.alignment").count() == 2
+    assert "decoder block 3" in page.locator(".subtitle").nth(1).text_content()
+    assert page.locator("article").nth(2).locator(".lead").text_content() == "There is nothing to align."
+    page.locator("article").nth(1).locator("tbody td").first.hover()
+    assert "a from 图书馆" in page.locator(".readout").nth(1).text_content()
+    assert "Point at a cell" in page.locator(".readout").first.text_content()
+
+
+def test_an_alignment_has_the_policy_of_all_reports() -> None:
+    script = Elements(render_html([KEYS])).content["script"][1]
+    page = render_html([make_alignment()])
+    assert Elements(page).content["script"][1] == script
+    assert f"script-src {hash_of(script)}" in page
+    assert "unsafe" not in page

@@ -84,14 +84,16 @@ def load_by_name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 
 
 def test_a_model_by_name(load_by_name: Callable[[str], list[str]]) -> None:
-    (line,) = load_by_name("whyword.explain(whyword.load('someone/tiny'), 'A report', target='has')")
+    (line,) = load_by_name(
+        "whyword.explain(whyword.load('someone/tiny'), 'A report', target='has', foil=None)"
+    )
     assert line.startswith("<Explanation: why ' has' after 2 tokens; alti-logit on someone/tiny, logit")
 
 
 def test_an_unknown_name(load_by_name: Callable[[str], list[str]]) -> None:
     assert load_by_name("whyword.load('no-such/model')") == [
         "The hub has no model 'no-such/model', and there is no such folder.",
-        "Check the name, or give a local folder.",
+        "Check the name, or pass a local folder.",
     ]
 
 
@@ -110,7 +112,7 @@ def test_gpt2_gives_the_published_figures() -> None:
     """The worked example that is published with the paper's code (needs the hub)."""
     model = whyword.load("gpt2")
     prompt = "a 12th-century commentary on periegetes by eustathius of thessalonica also"
-    e = whyword.explain(model, prompt, target=model.tokenizer(" compares").input_ids[0])
+    e = whyword.explain(model, prompt, target=model.tokenizer(" compares").input_ids[0], foil=None)
     assert e.ledger.logit == pytest.approx(-103.982, abs=2e-3)
     assert e.ledger.embedding == pytest.approx(0.9604, abs=1e-3)
     assert float(e.ledger.attention_bias.sum()) == pytest.approx(-1.72398, abs=1e-3)

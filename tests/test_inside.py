@@ -23,7 +23,6 @@ from whyword.runs.progress import listen
 
 import toy_tokenizers
 from families import build
-from weights import fetch_folder
 
 PREFIXES = (
     "A report about this",
@@ -258,30 +257,25 @@ def test_neurons_of_experts_are_not_ablated() -> None:
     assert find_answers(model, [make_dataset()], "2.e1.3", top=1, limit=2).examples == 2
 
 
-@pytest.fixture(scope="module")
-def real() -> whyword.Model:
-    return whyword.load(fetch_folder())
-
-
 @pytest.mark.real
-def test_a_neuron_of_the_determiner_matters(real: whyword.Model) -> None:
+def test_a_neuron_of_the_determiner_matters(smollm: whyword.Model) -> None:
     """Found on some pairs of the built-in suite, it moves the difference as predicted on others."""
     (dataset,) = read_datasets(["builtin-dna"])
     split = read_split("this,that|these,those")
-    found = survey(real, [dataset], split=split, limit=24).to_dict(top=10)
+    found = survey(smollm, [dataset], split=split, limit=24).to_dict(top=10)
     carrying = [each for each in found["ranked"] if min(each["mean"].values()) > -0.05]
     held_out = Dataset(
         dataset.name, dataset.title, dataset.group, dataset.phenomenon, dataset.examples[24:56], (), "", ""
     )
-    effect = ablate(real, [held_out], carrying[0]["label"]).effects[0]
+    effect = ablate(smollm, [held_out], carrying[0]["label"]).effects[0]
     assert abs(effect.measured) > 0.05
     assert effect.measured * effect.predicted > 0
     assert effect.agreement > 0.8
 
 
 @pytest.mark.real
-def test_heads_that_move_a_name(real: whyword.Model) -> None:
-    found = survey(real, read_datasets(["builtin-ioi"]), part="heads", limit=12).to_dict(top=4)
+def test_heads_that_move_a_name(smollm: whyword.Model) -> None:
+    found = survey(smollm, read_datasets(["builtin-ioi"]), part="heads", limit=12).to_dict(top=4)
     assert [each["label"] for each in found["ranked"][:2]] == ["24.4", "30.2"]
     assert found["ranked"][0]["mean"]["all"] > 1.5
     json.dumps(found, allow_nan=False)

@@ -45,7 +45,7 @@ def implementation_of(wheel: Path, folder: Path) -> str:
     """Install a wheel in a folder and ask it there."""
     run("-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", folder / "installed", wheel)
     path = str(folder / "installed")
-    code = "from whyword import kernel; print(kernel.implementation(), kernel.__file__)"
+    code = "from whyword.maths import kernel; print(kernel.implementation(), kernel.__file__)"
     name, place = run("-c", f"import sys; sys.path.insert(0, {path!r}); {code}").split(maxsplit=1)
     assert place.startswith(path)
     return name

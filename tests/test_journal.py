@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ def test_a_run_goes_on_after_a_cut_line(tmp_path: Path, caplog: pytest.LogCaptur
     with journal.open("a") as file:
         file.write('{"te')
     open_run(journal, "mine/1", {**settings, "versions": {"torch": "2"}})
-    assert "the last line is cut off" in caplog.text
+    assert "the last line is incomplete" in caplog.text
     assert list(read_lines(journal, dict)) == written
     assert read_settings(journal.parent, "mine/1") == settings
 
@@ -44,7 +45,7 @@ def test_what_is_not_this_run_is_refused(tmp_path: Path) -> None:
     open_run(journal, "mine/1", {"limit": 2, "name": "x" * 90})
     with pytest.raises(InputError, match=r"holds a run with other settings: limit is 2 there, 3 here\."):
         open_run(journal, "mine/1", {"limit": 3})
-    with pytest.raises(InputError, match=r'name is "x{76}\.\.\. there, null here'):
+    with pytest.raises(InputError, match=r'name is "x{79}… there, null here'):
         open_run(journal, "mine/1", {"name": None})
     with pytest.raises(InputError, match="another kind of run: mine/1"):
         open_run(journal, "other/1", {"limit": 2})
@@ -88,3 +89,42 @@ def test_batches_are_cut_by_size_and_halved_where_memory_runs_out(caplog: pytest
         list(run_batches([[9]], lambda batch: run([*batch, 0]), str, refuse))
     with pytest.raises(ZeroDivisionError):
         list(run_batches([[9]], lambda batch: batch[0] // 0, str, refuse))
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "said"),
+    [
+        (
+            {"methods": ["logit", "alti-logit"] * 9},
+            {"methods": ["logit", "alti-logit"] * 8 + ["logit", "erasure"]},
+            'entry 18 of methods is "alti-logit" there, "erasure" here.',
+        ),
+        (
+            {"data": [["a", "1"]]},
+            {"data": [("a", "1"), ("b", "2")]},
+            "the number of entries of data is 1 there, 2 here.",
+        ),
+        (
+            {"split": {"words": [["this"], ["that"]], "column": None}},
+            {"split": {"words": [["this"], ["those"]], "column": None}},
+            'entry 1 of entry 2 of split.words is "that" there, "those" here.',
+        ),
+        ({"about": {"a": 1}}, {"about": {"a": 1, "b": 2}}, "about.b is not set there, 2 here."),
+        (
+            {"text": "x" * 200 + "there" + "y" * 100},
+            {"text": "x" * 200 + "here"},
+            f'text is …{"x" * 20}there{"y" * 55}… there, …{"x" * 20}here" here.',
+        ),
+    ],
+)
+def test_the_setting_that_differs_is_named(tmp_path: Path, there: Any, here: Any, said: str) -> None:
+    journal = tmp_path / "lines.jsonl"
+    open_run(journal, "mine/1", there)
+    with pytest.raises(InputError) as caught:
+        open_run(journal, "mine/1", here)
+    assert caught.value.wrong == f"{tmp_path} holds a run with other settings: {said}"
+
+
+def test_a_tuple_is_the_list_that_was_written(tmp_path: Path) -> None:
+    open_run(tmp_path / "lines.jsonl", "mine/1", {"data": [("a", "1")]})
+    open_run(tmp_path / "lines.jsonl", "mine/1", {"data": [("a", "1")]})

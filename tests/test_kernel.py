@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from whyword import InputError, kernel
+from whyword import InputError
+from whyword.maths import kernel
 from whyword.models.workspace import Workspace
 
 needs_native = pytest.mark.skipif(kernel._native is None, reason="the native kernel was not built here")
@@ -173,7 +174,7 @@ def test_an_implementation_can_be_forced(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_one_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHYWORD_KERNEL", "fast")
-    with pytest.raises(InputError, match=r"^WHYWORD_KERNEL is 'fast'\.\nAllowed are native and torch"):
+    with pytest.raises(InputError, match=r"^WHYWORD_KERNEL is 'fast'\.\nSet it to native or torch"):
         make_case((1, 1, 1, 1, 1), 0).measure()
 
 

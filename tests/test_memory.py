@@ -1,5 +1,7 @@
 """What is held at once: nothing large, within what was allowed, and known before."""
 
+import weakref
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -8,6 +10,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import whyword
+from whyword.pipeline import many_prompts
+from whyword.pipeline.one_prompt import ask
 from whyword.runs.progress import listen
 from whyword.trace import Plan
 from whyword.trace.memory_plan import Request, estimate, free_memory, make_plan, read_size
@@ -36,6 +40,37 @@ class Largest(TorchDispatchMode):
             if isinstance(each, Tensor):
                 self.numbers = max(self.numbers, each.untyped_storage().nbytes() // each.element_size())
         return made
+
+
+class Held(TorchDispatchMode):
+    """Counts the bytes of tensors that live at once, those of the model itself left out."""
+
+    def __init__(self, model: whyword.Model) -> None:
+        super().__init__()
+        self.weights = {each.untyped_storage().data_ptr() for each in model.network.parameters()}
+        self.users: Counter[tuple[int, int]] = Counter()
+        self.now = self.peak = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **(kwargs or {}))
+        for each in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(each, Tensor) and each.untyped_storage().data_ptr() not in (0, *self.weights):
+                self.hold(each)
+        return made
+
+    def hold(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        memory = storage.data_ptr(), storage.nbytes()
+        self.users[memory] += 1
+        if self.users[memory] == 1:
+            self.now += memory[1]
+            self.peak = max(self.peak, self.now)
+        weakref.finalize(tensor, self.drop, memory)
+
+    def drop(self, memory: tuple[int, int]) -> None:
+        self.users[memory] -= 1
+        if self.users[memory] == 0:
+            self.now -= memory[1]
 
 
 def test_no_tensor_is_quadratic_in_positions_but_c(long_model: whyword.Model) -> None:
@@ -86,12 +121,64 @@ def test_a_continuation_is_bounded_too(long_model: whyword.Model) -> None:
         whyword.explain_continuation(long_model, prompt_of(300), prompt_of(300), max_memory="17MB")
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype", "sizes"),
+    [
+        ("llama", torch.bfloat16, {"intermediate_size": 6000}),
+        ("mixtral", torch.float32, {"intermediate_size": 900}),
+        ("qwen2-moe", torch.float32, {"moe_intermediate_size": 700}),
+        ("gpt-oss", torch.float32, {"intermediate_size": 700}),
+        ("gpt2", torch.float32, {"vocab_size": 20000}),
+    ],
+)
+def test_neurons_take_what_was_estimated(name: str, dtype: torch.dtype, sizes: dict[str, int]) -> None:
+    model, peaks = whyword.load(build(name, dtype, **sizes)), []
+    options: Any = {"target": 5, "foil": 9}
+    for run in (
+        lambda: whyword.explain(model, prompt_of(9), **options, method="logit"),
+        lambda: whyword.neurons(model, prompt_of(9), **options),
+    ):
+        run()  # what is kept for later runs is not counted
+        with Held(model) as held:
+            run()
+        peaks.append(held.peak)
+    without, with_ = (estimate(model, Request(1, 9), plan) for plan in (Plan(), Plan(neurons=True)))
+    measured, estimated = peaks[1] - peaks[0], with_ - without
+    assert measured <= estimated <= 3 * measured
+
+
+def test_neurons_that_do_not_fit_are_refused() -> None:
+    model = whyword.load(build("llama", torch.float32, intermediate_size=200_000))
+    with pytest.raises(whyword.InputError, match=r"allowed by max_memory\.\nWhat would fit: ") as error:
+        whyword.neurons(model, prompt_of(9), max_memory="17MB")
+    assert "method=" not in error.value.remedy  # neurons have no other method
+    needed = estimate(model, Request(1, 9), Plan(neurons=True))
+    assert f"max_memory='{needed / 1e6:.0f}MB'" in error.value.remedy
+    assert whyword.neurons(model, prompt_of(9), max_memory=needed).named
+
+
+def test_batches_leave_room_for_neurons(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = whyword.load(build("llama", torch.float32, intermediate_size=20_000))
+    asked = [many_prompts.Asked(n, *ask(model, prompt_of(9, n), 5, 9)) for n in range(20)]
+    room = 2 * estimate(model, Request(20, 9), Plan()) + 4 * 10**6
+    monkeypatch.setattr(many_prompts, "free_memory", lambda _device: room)
+    plain, neurons = (
+        many_prompts.cut_prompts(model, asked, Plan(neurons=neurons), None) for neurons in (False, True)
+    )
+    assert [len(batch) for batch in plain] == [20]
+    largest = max(map(len, neurons))
+    assert 1 <= largest < 20
+    assert estimate(model, Request(largest, 9), Plan(neurons=True)) <= room / 2
+
+
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_every_family_is_estimated(name: str) -> None:
     model = whyword.load(build(name, torch.float32))
     sizes = [estimate(model, Request(1, tokens), Plan(2)) for tokens in (10, 100, 1000)]
     assert sizes == sorted(set(sizes))
     assert estimate(model, Request(1, 100), Plan(0)) < sizes[1] < estimate(model, Request(2, 100), Plan(2))
+    neurons = [estimate(model, Request(count, 100), Plan(neurons=True)) for count in (1, 2)]
+    assert estimate(model, Request(1, 100), Plan()) < neurons[0] < neurons[1]
 
 
 @pytest.mark.parametrize(

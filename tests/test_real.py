@@ -13,11 +13,6 @@ pytestmark = pytest.mark.real
 PROMPT = "A report about the Impressionists"
 
 
-@pytest.fixture(scope="module")
-def smollm() -> whyword.Model:
-    return whyword.load(fetch_folder())
-
-
 @pytest.fixture
 def prompt(smollm: whyword.Model) -> whyword.Tokens:
     return whyword.tokenize(smollm, PROMPT)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ import httpx
 import toy_translators
 import whyword
 from whyword.cli.application import application
+from whyword.results.account import describe_fully
 from whyword.serve.access import LOCAL, Limits
 from whyword.serve.hosting import is_loopback, make_access, make_server, open_socket
 
@@ -109,16 +111,14 @@ def test_answers_are_the_documents_of_the_library(
 
 def answer_directly(model: whyword.Model, route: str, more: dict[str, Any]) -> dict[str, Any]:
     if route == "predict":
-        from whyword.results.explanation import describe_prediction
-
-        return describe_prediction(model.name, whyword.predict(model, PROMPT, **more))
+        return whyword.predict(model, PROMPT, **more).to_dict()
     if route == "continue":
         return whyword.explain_continuation(model, PROMPT, **more).to_dict()
     full = more.get("account", False)
     asked = {"foil": "auto", **{name: value for name, value in more.items() if name != "account"}}
     call = {"explain": whyword.explain, "compare": whyword.compare, "neurons": whyword.neurons}[route]
     found = call(model, PROMPT, **asked)
-    return {**found.to_dict(), "account": whyword.account(found).to_dict()} if full else found.to_dict()
+    return describe_fully(found) if full else found.to_dict()
 
 
 def test_chat_turns_and_other_models(client: httpx.Client) -> None:
@@ -187,7 +187,7 @@ def test_the_description_names_every_route(client: httpx.Client) -> None:
         ("explain", {"prompt": PROMPT, "pickle": "x"}, "pickle: Extra inputs are not permitted."),
         ("explain", {"prompt": "\ud800"}, "prompt"),
         ("explain", {"prompt": [{"role": "user"}]}, "prompt.0.content: Field required."),
-        ("explain", {"prompt": LONG * 2}, "this server takes at most 3,000.\nShorten it"),
+        ("explain", {"prompt": LONG * 2}, "but this server accepts at most 3,000.\nShorten it"),
         (
             "continue",
             {"prompt": PROMPT, "new_tokens": 101},
@@ -195,7 +195,7 @@ def test_the_description_names_every_route(client: httpx.Client) -> None:
         ),
         ("continue", {"prompt": PROMPT, "continuation": LONG * 2}, "prompt with its continuation has"),
         ("continue", {"prompt": PROMPT, "continuation": LONG}, "at most 100 new tokens at once."),
-        ("continue", {"prompt": LONG, "new_tokens": 100}, "1,521,600 numbers, by head and token."),
+        ("continue", {"prompt": LONG, "new_tokens": 100}, "1,521,600 numbers by head and token."),
         ("explain", {"prompt": PROMPT, "foil": []}, "foil: List should have at least 1 item"),
         ("explain", {"prompt": PROMPT, "foil": ["has"] * 33}, "foil: List should have at most 32 items"),
         ("explain", {"prompt": PROMPT, "target": "x" * 201}, "target: String should have at most 200"),
@@ -286,7 +286,7 @@ def test_a_foreign_name_is_refused(client: httpx.Client, name: str) -> None:
         client.post("/api/predict", json={"prompt": PROMPT}, headers={"Host": name}),
     ):
         assert answer.status_code == 403
-        assert "does not go by the name" in error_of(answer)
+        assert "is not a name of this server" in error_of(answer)
 
 
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST:1234", "127.0.0.1", "[::1]:8000"])
@@ -338,7 +338,7 @@ def test_names_of_a_server_that_others_reach() -> None:
     assert "127.0.0.2" in make_access("127.0.0.2").names
     odd = make_access("127.0.0.1", ["Lab.Example:8443", "[fe80::1]:80", "büro.example"]).names
     assert {"lab.example", "fe80::1", "xn--bro-hoa.example"} <= set(odd)
-    with pytest.raises(whyword.InputError, match="is not the name of a host"):
+    with pytest.raises(whyword.InputError, match="is not a host name"):
         make_access("127.0.0.1", ["http://lab.example/"])
 
 
@@ -495,7 +495,8 @@ def test_the_command_serves_until_it_is_interrupted(folder: Path) -> None:
         rest = process.stderr.read()
     assert process.returncode == 130
     assert "whoever reaches this machine can use the models" in rest
-    assert rest.endswith("stopped\n")
+    again = shlex.join(["whyword", *command[3:]])
+    assert rest.endswith(f"Stopped: the server keeps nothing. Start it again with: {again}\n")
 
 
 def test_the_command_says_what_it_needs() -> None:

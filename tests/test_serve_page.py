@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 pytest.importorskip("fastapi", reason="FastAPI is not installed")
 
 import toy_translators
 import whyword
+from whyword.alignment.alignment import Alignment
 from whyword.serve.access import LOCAL, Limits
 from whyword.serve.assets import read_assets
 from whyword.view.html import render_html
@@ -228,25 +230,25 @@ def test_a_word_of_several_tokens_says_which_is_explained(show: Show, toy: whywo
     text = whyword.explain(toy, PROMPT, target="zebracorn", foil="have").target.text
     assert text.strip() != "zebracorn"
     shown = text.replace(" ", "␣")
-    note = f"‘zebracorn’ is several tokens; explained is ‘{shown}’, the first in which it differs."
+    note = f"‘zebracorn’ is several tokens; ‘{shown}’, the first that differs, is explained."
     assert tab.locator(".column header").text_content().endswith(note)
     assert tab.locator("#words-note").text_content().strip() == note
     tab.get_by_role("textbox", name="Why").fill("has")
     tab.locator("#foil").fill("zebracorn")
     run(tab)
-    assert f"; the comparison is with ‘{shown}’" in tab.locator("#words-note").text_content()
+    assert f"; ‘{shown}’, the first that differs, is the foil." in tab.locator("#words-note").text_content()
     tab.get_by_label("compare with no other word").check()
     wait_until(tab, "document.getElementById('words-note').textContent === ''")
     tab.get_by_role("textbox", name="Why").fill("zebracorn")
     run(tab)
-    assert tab.locator("#words-note").text_content().strip().endswith("the first of them.")
+    assert tab.locator("#words-note").text_content().strip().endswith("the first of them, is explained.")
 
 
 def test_hints_are_true_of_the_method(show: Show) -> None:
     tab = show(f"#prompt={PROMPT}&target=has&foil=have")
     hint = tab.locator("#hint")
     assert "the numbers add up" in hint.text_content()
-    assert "a row a block" in hint.text_content()
+    assert "each row a block" in hint.text_content()
     for method, said in (("erasure", "red above zero"), ("attention", "the same whatever word")):
         tab.get_by_label("Method").select_option(method)
         settle(tab)
@@ -420,6 +422,34 @@ def test_the_saved_report_opens_by_itself(show: Show, browser: Any, tmp_path: Pa
     assert alone.title() == tab.title().removesuffix(" · whyword")
     alone.context.close()
     assert heard == []
+
+
+def test_saved_alignments_are_opened(show: Show, tmp_path: Path) -> None:
+    pairs = ((("Die", "Bank"), ("The", "bank")), (("alt",), ("old", "<b>")))
+    alignments = [
+        Alignment("toy", "logit", "output", None, source, target, torch.ones(2, len(source)), ((0, 0),))
+        for source, target in pairs
+    ]
+    for ending in ("json", "html"):
+        alignments[1].save(tmp_path / f"one.{ending}")
+    (tmp_path / "two.html").write_text(render_html([each.to_dict() for each in alignments]))
+    lines = [json.dumps(each.to_dict()) for each in alignments]
+    (tmp_path / "two.json").write_text("\n".join(lines))
+    tab = show()
+    for name, count in (("one.json", 1), ("one.html", 1), ("two.html", 2), ("two.json", 2)):
+        tab.locator("#file").set_input_files(tmp_path / name)
+        tab.locator("#file-name").filter(has_text=name).wait_for()
+        drawn = tab.locator("#from-file table.alignment")
+        assert drawn.count() == count
+        assert drawn.last.locator("tbody tr").all_text_contents() == ["old●", "<b>"]
+        drawn.last.locator("td").first.hover()
+        said = tab.locator("#from-file .readout").last.text_content()
+        assert said == "old from alt: 1.00, linked"
+    assert tab.locator("#notice").text_content() == ""
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Save HTML").click()
+    saved = Path(download.value.path()).read_text(encoding="utf-8")
+    assert json.loads(documents_in(saved)) == [json.loads(line) for line in lines]
 
 
 REFUSED = {
@@ -741,6 +771,18 @@ def test_dark_and_light(show: Show) -> None:
     light = show(color_scheme="light").evaluate(colours)
     dark = show(color_scheme="dark").evaluate(colours)
     assert all(one != other for one, other in zip(light, dark, strict=True))
+
+
+def test_all_modules_are_asked_for_at_once(browser: Any, address: str) -> None:
+    tab = browser.new_context().new_page()
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url.removeprefix(f"{address}/assets/")))
+    tab.goto(address, wait_until="networkidle")
+    scripts = sorted(name for name in asked if name.endswith(".js"))
+    assert scripts == sorted(name for name in read_assets() if name.endswith(".js"))
+    named = tab.locator("link[rel=modulepreload]").evaluate_all("links => links.map(link => link.href)")
+    assert [url.removeprefix(f"{address}/assets/") for url in named] == scripts
+    tab.context.close()
 
 
 def test_the_page_is_light() -> None:

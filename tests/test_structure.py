@@ -94,6 +94,15 @@ def test_house_rules() -> None:
         assert len(text.splitlines()) <= 300, f"{path} is long"
 
 
+def test_scripts_are_short() -> None:
+    """Modules of the page have names of their own, since the server has all of them in one folder."""
+    scripts = sorted(SOURCE.rglob("*.js"))
+    assert len(scripts) > 20
+    assert len({path.name for path in scripts}) == len(scripts)
+    for path in scripts:
+        assert len(path.read_text().splitlines()) <= 300, f"{path} is long"
+
+
 def test_the_public_names() -> None:
     assert whyword.__all__ == [
         "Account",
@@ -106,6 +115,7 @@ def test_the_public_names() -> None:
         "Model",
         "ModelError",
         "Neurons",
+        "Prediction",
         "ProofError",
         "Tokens",
         "Translation",

@@ -187,14 +187,32 @@ def test_words_are_additive(model: whyword.Model) -> None:
 
 
 def test_the_first_choice_and_the_runner_up(plain: whyword.Model) -> None:
-    e = whyword.explain(plain, TEXT)
-    auto = whyword.explain(plain, TEXT, foil="auto")
-    assert e.foil is None
-    assert e.target == auto.target
-    assert e.target.logit >= auto.foil.logit
+    """The runner-up is the default foil of every call; None is no contrast."""
+    auto = whyword.explain(plain, TEXT)
+    alone = whyword.explain(plain, TEXT, foil=None)
+    first, second = whyword.predict(plain, TEXT, top=2)
+    assert (auto.target.id, auto.foil.id) == (first.id, second.id)
+    assert alone.foil is None
+    assert alone.target == auto.target
     assert 0 < auto.foil.probability <= auto.target.probability < 1
-    lost = whyword.explain(plain, TEXT, target=auto.foil.id, foil="auto")
+    lost = whyword.explain(plain, TEXT, target=auto.foil.id)
     assert lost.foil.id == auto.target.id
+    for found in (
+        whyword.compare(plain, TEXT, methods=["logit"])["logit"],
+        next(whyword.explain_batch(plain, [TEXT])),
+        next(whyword.compare_batch(plain, [TEXT], methods=["logit"]))["logit"],
+        whyword.explain_continuation(plain, TEXT, new_tokens=1)[0],
+        whyword.neurons(plain, TEXT, top=1).explanation,
+    ):
+        assert [foil.id for foil in found.foils] == [second.id]
+    for found in (
+        whyword.compare(plain, TEXT, foil=None, methods=["logit"])["logit"],
+        next(whyword.explain_batch(plain, [TEXT], foils=None)),
+        next(whyword.explain_batch(plain, [TEXT], foils=[None])),
+        whyword.explain_continuation(plain, TEXT, foil=None, new_tokens=1)[0],
+        whyword.neurons(plain, TEXT, foil=None, top=1).explanation,
+    ):
+        assert found.foils == ()
 
 
 def test_a_generated_continuation(plain: whyword.Model) -> None:
@@ -203,7 +221,7 @@ def test_a_generated_continuation(plain: whyword.Model) -> None:
     assert len(c) == 6
     assert [e.target for e in given] == [e.target for e in c]
     assert all(e.target.id == whyword.explain(plain, e.tokens).target.id for e in c)
-    contrasted = whyword.explain_continuation(plain, TEXT, new_tokens=3, foil="auto")
+    contrasted = whyword.explain_continuation(plain, TEXT, new_tokens=3)
     assert all(e.foil is not None and e.foil.id != e.target.id for e in contrasted)
 
 
@@ -224,7 +242,7 @@ def test_ids_for_a_slow_tokenizer() -> None:
 
 
 def test_a_continuation_in_words(model: whyword.Model) -> None:
-    c = whyword.explain_continuation(model, "A report about", "the painters.")
+    c = whyword.explain_continuation(model, "A report about", "the painters.", foil=None)
     assert c.text.strip() == "the painters."
     whole = c.sum()
     assert whole.target.id is None

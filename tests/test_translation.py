@@ -43,11 +43,6 @@ def bare() -> whyword.Model:
     return whyword.load(build("marian", torch.float64))
 
 
-@pytest.fixture(scope="session")
-def opus(shared: Path) -> whyword.Model:
-    return whyword.load(shared / "models" / "opus-mt-zh-en", dtype="float32")
-
-
 # ---------------------------------------------------------------- pieces
 
 
@@ -113,8 +108,8 @@ def test_languages_that_are_not_known(nllb: whyword.Model, m2m: whyword.Model, b
     with pytest.raises(whyword.InputError) as caught:
         whyword.explain_translation(nllb, "Buch", target_language="eng_Lat")
     assert caught.value.wrong == "_Switching does not know the target language 'eng_Lat'."
-    assert caught.value.remedy.startswith("Near ones: eng_Latn, ")
-    with pytest.raises(whyword.InputError, match=r"does not know the source language 'xx'.*\nNear ones: "):
+    assert caught.value.remedy.startswith("Similar: eng_Latn, ")
+    with pytest.raises(whyword.InputError, match=r"does not know the source language 'xx'.*\nSimilar: "):
         whyword.explain_translation(m2m, "Buch", source_language="xx", target_language="en")
     with pytest.raises(whyword.InputError, match="translates into many languages, and none was named"):
         whyword.explain_translation(m2m, "Buch")
@@ -151,7 +146,7 @@ def test_what_cannot_be_explained(bare: whyword.Model, m2m: whyword.Model, llama
     with pytest.raises(whyword.InputError) as caught:
         whyword.explain_translation(m2m, "Buch", "I read it.", target_language="en", foil=("shore", 7))
     assert str(caught.value) == (
-        "The foil's place is 7, the translation has 4 words.\nWords: 1 I, 2 read, 3 it, 4 .."
+        "The foil's position is 7, but the translation has 4 words.\nWords: 1 I, 2 read, 3 it, 4 .."
     )
 
 

@@ -175,18 +175,17 @@ def test_a_logit_of_padding_far_below_all_others_hides_no_error(monkeypatch: pyt
 
 
 @pytest.mark.real
-def test_real_weights_over_gold_pairs(shared: Path) -> None:
-    model = whyword.load(shared / "models" / "opus-mt-zh-en", dtype="float32")
+def test_real_weights_over_gold_pairs(opus: whyword.Model, shared: Path) -> None:
     folder = shared / "data" / "alignment" / "zh-en"
     sources, targets = ((folder / f"test.{code}").read_text().splitlines()[:50] for code in ("zh", "en"))
-    pairs = [pair_up(model, "".join(one.split()), two) for one, two in zip(sources, targets, strict=True)]
+    pairs = [pair_up(opus, "".join(one.split()), two) for one, two in zip(sources, targets, strict=True)]
     pairs.sort(key=lambda pair: len(pair.prompt))
     worst = 0.0
     for start in range(0, 50, 10):
         batch = pairs[start : start + 10]
-        trace = record_pairs(model, batch, Plan())
+        trace = record_pairs(opus, batch, Plan())
         tokens = [[*pair.explained, *pair.explained[-1:] * trace.places.each] for pair in batch]
         every = [Target(id_) for ids in tokens for id_ in ids[: trace.places.each]]
-        closed = close(model, read_off(model, trace, every), list(trace.places))
+        closed = close(opus, read_off(opus, trace, every), list(trace.places))
         worst = max(worst, float(closed.error.max()))
     assert 0 < worst <= 1e-4

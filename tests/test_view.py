@@ -89,6 +89,34 @@ def test_a_grid_by_word_adds_up_tokens(model: whyword.Model) -> None:
     assert len(lay_out(e.to_dict(), "token", top=3).columns) == 3
 
 
+@pytest.mark.parametrize("by", ["token", "word", "block", "head"])
+def test_the_sum_is_of_all_rows_and_says_how_many_are_not_shown(model: whyword.Model, by: str) -> None:
+    e = whyword.explain(model, "A report about the Impressionists", target="has", foil="have")
+    whole, cut = lay_out(e.to_dict(), by), lay_out(e.to_dict(), by, top=1)
+    count = len(whole.columns) if by in ("token", "word") else len(whole.rows)
+    hidden = count - (2 if by == "head" else 1)  # the head that raises most, and the one that lowers most
+    assert cut.hidden == hidden
+    assert whole.hidden == 0
+    assert cut.sum.total == pytest.approx(float(e.by_head.sum()), abs=1e-5)
+    shown = draw(e.to_dict(), 80, by=by, top=1)
+    assert f"{cut.sum.total:+.2f}" in shown
+    assert f"… {hidden} more {by}s are not shown; sums are of all." in shown
+    assert "not shown" not in draw(e.to_dict(), 80, by=by)
+
+
+def test_every_row_of_a_continuation_adds_up_all_tokens(continuation: whyword.Continuation) -> None:
+    whole, cut = lay_out(continuation.to_dict()), lay_out(continuation.to_dict(), top=2)
+    assert len(cut.columns) == 2
+    for one, other in zip(whole.every_row, cut.every_row, strict=True):
+        assert other.total == pytest.approx(one.total)
+
+
+def test_what_is_not_shown_where_nothing_adds_up(model: whyword.Model) -> None:
+    compared = whyword.compare(model, "A report about", target="has", methods=["erasure", "attention"])
+    assert "… 2 more tokens are not shown." in draw(compared.to_dict(), 80, by="token", top=1)
+    assert "… 1 more word is not shown." in draw(compared["erasure"].to_dict(), 80, by="word", top=2)
+
+
 def test_a_grid_of_a_continuation_is_a_triangle(continuation: whyword.Continuation) -> None:
     grid = lay_out(continuation.to_dict())
     seen = [sum(value is not None for value in row.values) for row in grid.rows]
@@ -307,13 +335,13 @@ def test_what_was_forced_is_named(model: whyword.Model) -> None:
 
 
 def test_pictures_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from whyword.view import files, plots
+    from whyword.view import plots, saving
 
     monkeypatch.setattr(plots, "find_spec", lambda name: None)
     with pytest.raises(
         whyword.InputError, match=r"Pictures need matplotlib.*\nInstall it: pip install matplotlib"
     ):
-        files.require_format(tmp_path / "e.png")
+        saving.require_format(tmp_path / "e.png")
 
 
 def test_show_prints(model: whyword.Model, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .results.account import Account, account
     from .results.comparison import Comparison
     from .results.explanation import Continuation, Explanation
+    from .results.prediction import Prediction
     from .results.reading_back import read
     from .results.translation import Translation
     from .runs.progress import show_progress
@@ -41,6 +42,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Neurons",
+    "Prediction",
     "ProofError",
     "Tokens",
     "Translation",
@@ -74,6 +76,7 @@ __getattr__ = look_up_in(
         "Ledger": "ledger",
         "Model": "models",
         "Neurons": "inside.neurons",
+        "Prediction": "results.prediction",
         "Tokens": "tokens",
         "Translation": "results.translation",
         "account": "results.account",

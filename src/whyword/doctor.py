@@ -1,4 +1,4 @@
-"""Is a model explained exactly? Every identity on prompts of several lengths, with its errors."""
+"""Is a model explained exactly? Checks every identity on prompts of several lengths."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,18 +21,19 @@ LENGTHS = (1, 2, 12, 60)
 IDENTITIES = (
     Identity.RECORDED_RUN,
     Identity.WEIGHTS,
+    Identity.HEADS,
     Identity.PARTS,
     Identity.STREAM,
     Identity.FINAL_NORM,
     Identity.CAP,
     Identity.LEDGER,
 )
-"""What is proven of a model; the last but one where it caps its logits."""
+"""The identities that are proven; the last but one only where the model caps its logits."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What a model is, how it is described, and what could be proven of it."""
+    """What a model is, how it is described, and which identities hold."""
 
     model: str
     network: str
@@ -51,11 +52,11 @@ class Diagnosis:
     errors: dict[int, dict[Identity, float]]
     """The largest error of every identity, by the length of the prompt."""
     failure: str | None
-    """What failed, with both numbers; None: everything is proven."""
+    """What failed, with both numbers; None where everything is proven."""
     hint: str | None
     """What to write in an entry."""
     fits: tuple[str, ...]
-    """Where the description does not fit: catalogued ones that do."""
+    """Catalogued descriptions that fit, where its own does not."""
 
     @property
     def proven(self) -> bool:
@@ -64,11 +65,11 @@ class Diagnosis:
 
     @property
     def largest(self) -> float:
-        """The largest error of all."""
+        """The largest of all errors."""
         return max((error for errors in self.errors.values() for error in errors.values()), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
+        """Return the JSON document."""
         errors = {
             length: {identity.found: error for identity, error in found.items()}
             for length, found in self.errors.items()
@@ -79,7 +80,7 @@ class Diagnosis:
 def open_to_diagnose(
     source: Any, *, random: bool = False, dtype: str | None = None, allow: Collection[str] = ()
 ) -> Model:
-    """Open a model without proving it; `random`: a small one of its kind, from the config alone."""
+    """Open a model without proving it; `random`: a small one with random weights, from the config alone."""
     found = find_source(source)
     if not random:
         return open_model(found, dtype=dtype, allow=allow)
@@ -97,7 +98,7 @@ def diagnose_families(dtype: str = "float64") -> Iterator[Diagnosis]:
 
 
 def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence[int] = LENGTHS) -> Diagnosis:
-    """Prove a model on prompts of several lengths, and say what holds and what does not."""
+    """Check every identity on prompts of several lengths, and report which hold."""
     errors: dict[int, dict[Identity, float]] = {}
     failure = hint = None
     for length in lengths:

@@ -3,7 +3,7 @@
     precision = |A ∩ P| / |A|      recall = |A ∩ S| / |S|      S ⊆ P
     AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
 
-Counts are those of all sentences together.
+Counts are summed over all sentences.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -17,7 +17,7 @@ __all__ = ["Score", "compare_files", "score_links"]
 
 @dataclass(frozen=True)
 class Score:
-    """How well links agree with gold: counts of all sentences."""
+    """How well links agree with gold links: counts over all sentences."""
 
     links: int
     """|A|"""
@@ -38,23 +38,23 @@ class Score:
 
     @property
     def aer(self) -> float:
-        """The alignment error rate; of nothing against nothing, 0."""
+        """The alignment error rate; 0 where there are no links at all."""
         size = self.links + self.sure
         return 1 - (self.found_sure + self.found_allowed) / size if size else 0.0
 
     @property
     def precision(self) -> float:
-        """The share of links that are allowed; of no links, 1."""
+        """The share of links that are allowed; 1 where there are none."""
         return self.found_allowed / self.links if self.links else 1.0
 
     @property
     def recall(self) -> float:
-        """The share of sure links that were found; of none, 1."""
+        """The share of sure links that were found; 1 where there are none."""
         return self.found_sure / self.sure if self.sure else 1.0
 
 
 def score_links(pairs: Iterable[tuple[Collection[Link], Links]]) -> Score:
-    """Score the links of sentences, each with its gold."""
+    """Score the links of sentences, each against its gold links."""
     total = Score(0, 0, 0, 0)
     for links, gold in pairs:
         own = frozenset(links)
@@ -69,9 +69,9 @@ def compare_files(
     bases: tuple[int | None, int | None] = (None, None),
     sizes: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[Score, LinkFile, LinkFile]:
-    """Score a file of links against another; formats and bases: of both, None: found by what is in them.
+    """Score a file of links against another; formats and bases of both are inferred where they are None.
 
-    `sizes`: the numbers of words of all sentences, where links outside them are to be refused.
+    `sizes`: the numbers of words of all sentences, to refuse links outside of them.
     """
     found, known = (
         read_links(path, form, base)

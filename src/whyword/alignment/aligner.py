@@ -49,10 +49,10 @@ BEST_DEPTH = {
     ("distance", "output"): 5 / 6,
     ("distance", "input"): 2 / 6,
 }
-"""Where methods whose blocks do not add up are read: the best of six blocks of OPUS-MT by the table of
+"""The default block of methods whose blocks cannot be summed: the best of the six blocks of OPUS-MT by
 `whyword evaluate alignment` (docs/alignment.md), as a share of the decoder's depth."""
 _ROWS = 512
-"""Steps, and tokens of sources, of a batch: padding included."""
+"""Most decoder steps, and most source tokens, of a batch, including padding."""
 _AHEAD = 64
 _logger = logging.getLogger("whyword")
 
@@ -64,7 +64,7 @@ class Settings:
     method: str
     step: str
     block: int | None
-    """Counted from 1; None: all together, or a method without blocks."""
+    """Counted from 1; None: summed over all, or a method without blocks."""
     links: str = "best"
     """One of CHOICES."""
 
@@ -83,11 +83,11 @@ def align(
 ) -> Alignment:
     """Align the words of a translation with those of its source, teacher-forced.
 
-    Both may be texts or lists of words; spaces separate words in a text whose punctuation stands apart.
-    `block`: a decoder block, counted from 1; None: updates summed over all blocks, and for methods that
-    cannot be summed the block that is best by our measurements, which is logged. `step`: where attention,
-    vector-norms and distance are read, at the step that produces a word (output) or that consumes it (input).
-    `links`: "best" links every word of the translation, "mutual" those words that are each other's best.
+    Both may be texts or lists of words; spaces separate the words of a text whose punctuation is tokenized.
+    `block`: a decoder block, counted from 1; None: updates summed over all blocks; for methods that cannot be
+    summed, the block that was best in our measurements, which is logged. `step`: where attention,
+    vector-norms and distance are read: at the step that produces a word (output) or consumes it (input).
+    `links`: "best" links every word of the translation, "mutual" only words that are each other's best.
     """
     settings = choose_settings(require_translator(model), method, block, step, links)
     return align_pair([model], (source, translation), settings, (source_language, target_language))
@@ -100,14 +100,15 @@ def align_pair(
     languages: tuple[str | None, str | None] = (None, None),
     way: str = "grow-diag-final",
 ) -> Alignment:
-    """Align one pair; with a second model, of the other direction, the links of both are made one."""
+    """Align one pair; with a second model, for the reverse direction, the links of both are symmetrised."""
     (forward,) = align_all(models[0], [pair], settings, languages, numbered=False)
     if len(models) == 1:
         return forward
     (backward,) = align_all(models[1], [pair[::-1]], settings, languages[::-1], numbered=False)
     if (forward.source, forward.target) != (backward.target, backward.source):
         raise InputError(
-            "The models read these texts as different words.", "Give lists of words, or words between spaces."
+            "The models read these texts as different words.",
+            "Pass lists of words, or text with spaces between words.",
         )
     turned = [(source, target) for target, source in backward.links]
     links = symmetrise(forward.links, turned, way)
@@ -115,7 +116,7 @@ def align_pair(
 
 
 def choose_settings(model: Model, method: str, block: int | None, step: str, links: str = "best") -> Settings:
-    """Refuse what does not go together, and choose a block where one is needed."""
+    """Refuse settings that contradict each other, and choose a block where one is needed."""
     if method not in ALIGNMENT_METHODS:
         raise InputError(
             f"There is no method {method!r} for alignments.", f"Methods: {', '.join(ALIGNMENT_METHODS)}."
@@ -132,14 +133,14 @@ def choose_settings(model: Model, method: str, block: int | None, step: str, lin
             "step='input' is for attention, vector-norms and distance.",
         )
     if block is not None and measure is None:
-        raise InputError(f"{method} has no blocks, and block is {block}.", "Leave block out.")
+        raise InputError(f"{method} has no blocks, but block is {block}.", "Leave block out.")
     if block is not None and not 1 <= block <= blocks:
         raise InputError(f"block is {block}.", f"{model.name} has decoder blocks 1 to {blocks}.")
     if block is None and measure is not None and not measure.adds_up:
         block = min(blocks, max(1, round(BEST_DEPTH[method, step] * blocks)))
         _logger.info(
-            f"{method} of several blocks cannot be summed: taking decoder block {block} of {blocks}, where "
-            f"it aligns best at the {step} step by our measurements."
+            f"{method} cannot be summed over blocks: using decoder block {block} of {blocks}, where "
+            f"it aligned best at the {step} step in our measurements."
         )
     return Settings(method, step, block, links)
 
@@ -153,9 +154,9 @@ def align_all(
     first: int = 0,
     numbered: bool = True,
 ) -> Iterator[Alignment]:
-    """Align pairs, in order, with one run of the network per batch of like length.
+    """Align pairs, in order, with one run of the network per batch of similar length.
 
-    `numbered`: a pair that is refused is named by its line, which is counted from `first`.
+    `numbered`: an error names the pair by its line, counted from `first`.
     """
     ahead = look_ahead([settings.method])
     for start in range(0, len(pairs), ahead):
@@ -172,9 +173,9 @@ def align_all(
 
 
 def look_ahead(methods: Sequence[str]) -> int:
-    """Say how many pairs are read ahead, to find some of like length.
+    """Return how many pairs are read ahead, to find some of similar length.
 
-    smoothgrad takes up to minutes for a pair and gains nothing from others: each is given as it is done.
+    smoothgrad takes up to minutes per pair and gains nothing from batches: each pair is yielded when done.
     """
     return 1 if "smoothgrad" in methods else _AHEAD
 
@@ -185,7 +186,7 @@ def prepare_all(
     languages: tuple[str | None, str | None],
     first: int | None,
 ) -> list[Prepared | None]:
-    """Read pairs; one that is refused is named by its line, counted from `first`, where that is given."""
+    """Read pairs; an error names the line, counted from `first` where that is given."""
     prepared = []
     for number, (source, target) in enumerate(pairs):
         try:
@@ -198,7 +199,7 @@ def prepare_all(
 
 
 def cut(prepared: Sequence[Prepared | None]) -> list[list[int]]:
-    """Cut pairs into batches of similar length, empty ones left out."""
+    """Cut pairs into batches of similar length, without empty ones."""
     sizes = {
         index: (len(each.read), len(each.pair.source))
         for index, each in enumerate(prepared)
@@ -214,7 +215,7 @@ def cut(prepared: Sequence[Prepared | None]) -> list[list[int]]:
 def measure_words(
     model: Model, pairs: Sequence[Prepared], wanted: Sequence[Settings]
 ) -> dict[Settings, list[Float[Tensor, "_target_word _source_word"]]]:
-    """Measure every pair of words of some sentence pairs in several ways, from one recorded run."""
+    """Score every pair of words of several sentence pairs in several ways, from one recorded run."""
     methods = list(dict.fromkeys(settings.method for settings in wanted))
     recorded = None
     if any(method in MEASURES for method in methods):
@@ -236,7 +237,7 @@ def measure_words(
 def _to_words(
     recorded: Recorded, index: int, measured: Float[Tensor, "position block source"], settings: Settings
 ) -> Float[Tensor, "target_word source_word"]:
-    """Sum over the tokens of words: a word's share of each."""
+    """Sum over the tokens of words, each weighted by the word's share of it."""
     pair, each = recorded.pairs[index], recorded.trace.places.each
     start = index * each + STEPS.index(settings.step)
     rows = measured[start : start + pair.target_shares.shape[1], :, : len(pair.pair.source)]

@@ -1,26 +1,52 @@
 """An alignment, and its JSON document."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import torch
+from annotated_types import Ge
 from jaxtyping import Float
 from torch import Tensor
 
 from ..document.kinds import ALIGNMENT_SCHEMA
+from ..document.numbers import read_tensor, require_index
+from ..results.shown import Shown
+from ..view.sentences import worded
 from .links import Link, Links, write_links
 
-__all__ = ["CHOICES", "Alignment", "align_words", "read_alignment"]
+__all__ = ["CHOICES", "Alignment", "AlignmentDocument", "align_words"]
 
 CHOICES = ("best", "mutual")
 """Which links are made: of every word of a translation, or of words that are each other's best."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Alignment:
+@dataclass(frozen=True, kw_only=True)
+class AlignmentDocument:
     """Which words of a source each word of its translation comes from."""
 
+    model: str
+    """The model's name."""
+    method: str
+    """The name of the method."""
+    step: str
+    """Whether a word was read where it is produced (output) or consumed (input)."""
+    block: Annotated[int, Ge(1)] | None
+    """The decoder block, counted from 1; null: all together."""
+    source: tuple[str, ...]
+    """The words of the source."""
+    target: tuple[str, ...]
+    """The words of the translation."""
+    scores: list[list[float]]
+    """How much each word of the source has to do with each word of the translation, a row for each."""
+    links: tuple[tuple[int, int], ...]
+    """Words of source and translation that belong together, counted from 0."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Alignment(Shown):
+    """Which words of a source each word of its translation comes from."""
+
+    schema: ClassVar[str] = ALIGNMENT_SCHEMA
     model: str
     method: str
     step: str
@@ -51,10 +77,11 @@ class Alignment:
         """Give the links as a line of a talp file: `1-1 2-3`, words counted from 1."""
         return write_links([Links(frozenset(self.links))], "talp").rstrip("\n")
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
         return {
-            "schema": ALIGNMENT_SCHEMA,
+            "schema": self.schema,
             "model": self.model,
             "method": self.method,
             "step": self.step,
@@ -65,24 +92,23 @@ class Alignment:
             "links": [list(link) for link in self.links],
         }
 
-    def save(self, path: str | Path) -> None:
-        """Write a file; its ending says what: .json, .html, .png, .svg, .csv, .talp or .pharaoh."""
-        from ..view.alignment_grid import save_alignment
-
-        save_alignment(self.to_dict(), path)
-
-    def show(self) -> None:
-        """Print the heat map in the terminal."""
-        from rich.console import Console
-
-        from ..view.alignment_grid import print_alignment
-
-        print_alignment(self.to_dict(), Console(highlight=False))
-
-    def _repr_html_(self) -> str:
-        from ..view.alignment_grid import render_alignment_table
-
-        return render_alignment_table(self.to_dict())
+    @classmethod
+    def _from_declared(cls, declared: AlignmentDocument) -> "Alignment":
+        sizes = len(declared.target), len(declared.source)
+        scores = read_tensor("scores", declared.scores, sizes)
+        for index, (own, other) in enumerate(declared.links):
+            require_index(f"links[{index}][0]", own, sizes[1])
+            require_index(f"links[{index}][1]", other, sizes[0])
+        return cls(
+            model=declared.model,
+            method=declared.method,
+            step=declared.step,
+            block=declared.block,
+            source=declared.source,
+            target=declared.target,
+            scores=scores,
+            links=declared.links,
+        )
 
 
 def align_words(
@@ -104,19 +130,3 @@ def align_words(
         back = scores.masked_fill(~targets[:, None], -torch.inf).argmax(0).tolist()
         links = [(own, place) for own, place in links if back[own] == place]
     return tuple(links)
-
-
-def read_alignment(document: dict[str, Any]) -> Alignment:
-    """Read an alignment from its document."""
-    source, target = tuple(document["source"]), tuple(document["target"])
-    scores = torch.tensor(document["scores"], dtype=torch.float32).reshape(len(target), len(source))
-    return Alignment(
-        model=document["model"],
-        method=document["method"],
-        step=document["step"],
-        block=document["block"],
-        source=source,
-        target=target,
-        scores=scores,
-        links=tuple((int(own), int(other)) for own, other in document["links"]),
-    )

@@ -1,7 +1,7 @@
-"""Align files line by line, in a way that can be stopped and goes on.
+"""Align files line by line, in runs that can be stopped and resumed.
 
-Lines are gathered beside the output, after a line that says what was asked for; when all are there the file
-gets its name. So a file is whole or not there, and results of different settings are never mixed.
+Lines are collected in a file next to the output, after a line with the settings; when it is complete it is
+renamed. So the output is complete or absent, and results of different settings are never mixed.
 """
 
 import hashlib
@@ -29,14 +29,14 @@ _logger = logging.getLogger("whyword")
 
 @dataclass(frozen=True)
 class Reverse:
-    """A model of the other direction, and how what both say is made into one alignment."""
+    """A model for the reverse direction, and how the alignments of both are symmetrised."""
 
     model: Model
     settings: Settings
     way: str
     """One of SYMMETRISATIONS."""
     languages: tuple[str | None, str | None] = (None, None)
-    """Of its source and target."""
+    """Language codes of its source and target."""
 
 
 def align_files(
@@ -49,7 +49,7 @@ def align_files(
     languages: tuple[str | None, str | None] = (None, None),
     reverse: Reverse | None = None,
 ) -> int:
-    """Align parallel sentences and write a line of links for each; give how many there are."""
+    """Align parallel sentences and write a line of links for each; return how many there are."""
     if form not in FORMATS[:2]:
         raise InputError(
             f"The format is {form!r}.", f"Links are written line by line as {' or '.join(FORMATS[:2])}."
@@ -60,7 +60,7 @@ def align_files(
     try:
         done = _resume(part, header)
         if done:
-            _logger.info(f"{part}: {done} of {len(words)} lines are there, going on.")
+            _logger.info(f"{part}: {done} of {len(words)} lines are done, resuming.")
         for links in _link_all(model, words[done:], settings, languages, reverse, done):
             append_lines(part, [write_links([Links(frozenset(links))], form).rstrip("\n")])
             done += 1
@@ -69,7 +69,8 @@ def align_files(
         part.unlink()
     except OSError as error:
         raise InputError(
-            f"{output} cannot be written: {error.strerror}.", "Write where you may, and where there is room."
+            f"{output} cannot be written: {error.strerror}.",
+            "Choose a place that you may write to and that has free space.",
         ) from None
     return done
 
@@ -101,7 +102,7 @@ def _describe(
     languages: tuple[str | None, str | None],
     reverse: Reverse | None,
 ) -> str:
-    """Say in a line what was asked for."""
+    """Write the settings as one line."""
     said = {
         "model": model.name,
         "weights": fingerprint_weights(model.network)[:12],
@@ -124,13 +125,13 @@ def _describe(
 
 
 def _resume(part: Path, header: str) -> int:
-    """Count the lines that are there after the first, which says what was asked for; else begin anew."""
+    """Count the lines after the first, which holds the settings; start over where these differ."""
     repair(part)
     lines = part.read_text(encoding="utf-8").split("\n") if part.exists() else [""]
     if lines[0] == header:
         return len(lines) - 2
     if lines != [""]:
-        _logger.warning(f"{part} was begun with other settings or other sentences: starting anew.")
+        _logger.warning(f"{part} was written with other settings or other sentences: starting over.")
         part.unlink()
     append_lines(part, [header])
     return 0

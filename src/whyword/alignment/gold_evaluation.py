@@ -1,7 +1,7 @@
 """Measure alignments against human ones: every method in every decoder block, from one run per batch.
 
-A run is a folder and may be stopped at any time: every sentence is a line of its journal, and what was asked
-for stands beside it, so that results of different settings are never mixed.
+A run is a folder and may be stopped at any time: every sentence is a line of its journal, and the settings
+are kept next to it, so that results of different settings are never mixed.
 """
 
 import hashlib
@@ -35,32 +35,32 @@ MUTUAL = "mutual"
 
 @dataclass(frozen=True)
 class Measured:
-    """How well one way of aligning agrees with gold."""
+    """How well one way of aligning agrees with gold links."""
 
     settings: Settings
     direction: str
-    """forward; mutual, of its links those of words that are each other's best; with a second model backward,
-    or how both were made one."""
+    """forward; mutual: only links of words that are each other's best; with a second model backward, or how
+    both were symmetrised."""
     score: Score
 
 
 @dataclass(frozen=True)
 class AlignmentReport:
-    """All ways of aligning, measured on the same sentences."""
+    """All ways of aligning, scored on the same sentences."""
 
     model: str
     sentences: int
     measured: tuple[Measured, ...]
 
     def rows(self) -> Mapping[tuple[str, str, str], list[Measured]]:
-        """Give what was measured by method, step and direction."""
+        """Return the measurements by method, step and direction."""
         rows: dict[tuple[str, str, str], list[Measured]] = {}
         for each in self.measured:
             rows.setdefault((each.settings.method, each.settings.step, each.direction), []).append(each)
         return rows
 
     def find(self, method: str, step: str = "output", block: int | None = None) -> Score:
-        """Give the score of one way, forward; `block` counts from 1, None: all together."""
+        """Return the score of one way, forward; `block` counts from 1, None: summed over all."""
         wanted = Settings(method, step, block)
         return next(
             each.score for each in self.measured if each.settings == wanted and each.direction == FORWARD
@@ -76,7 +76,7 @@ class Asked:
     methods: tuple[str, ...] = ALIGNMENT_METHODS
     languages: tuple[str | None, str | None] = (None, None)
     name: str = "gold"
-    """What messages call the gold file."""
+    """The name of the gold file in messages."""
 
 
 def read_methods(names: str) -> tuple[str, ...]:
@@ -96,9 +96,9 @@ def read_methods(names: str) -> tuple[str, ...]:
 def evaluate_alignment(
     model: Model, asked: Asked, out: Path, reverse: Model | None = None
 ) -> AlignmentReport:
-    """Measure methods × decoder blocks (× steps) against gold; a run that stopped goes on.
+    """Measure methods × decoder blocks (× steps) against gold; a run that was stopped is resumed.
 
-    `reverse`: a model of the other direction; alignments of both are then measured too, and made one.
+    `reverse`: a model for the reverse direction; its alignments are then measured too, and both symmetrised.
     """
     for network in (model, *([] if reverse is None else [reverse])):
         require_translator(network)
@@ -119,7 +119,7 @@ def evaluate_alignment(
 
 
 def _list_ways(model: Model, methods: Sequence[str]) -> list[Settings]:
-    """List every method in every block, at every step, and all blocks together where they add up."""
+    """List every method in every block, at every step, and summed over blocks where they can be."""
     ways = []
     for method in methods:
         measure = MEASURES.get(method)
@@ -132,7 +132,7 @@ def _list_ways(model: Model, methods: Sequence[str]) -> list[Settings]:
 
 
 _Found = dict[str, frozenset[Link]]
-"""Links by the key of what they were found by."""
+"""Links by the key of the way they were found."""
 
 
 def _key(settings: Settings, direction: str) -> str:
@@ -173,9 +173,9 @@ def _align_reverse(
     languages: tuple[str | None, str | None],
     first: int,
 ) -> list[_Found]:
-    """Align with a model of the other direction; links are turned to go from source to translation.
+    """Align with a model for the reverse direction; links are turned to go from source to translation.
 
-    Blocks that it does not have are left out.
+    Blocks that it does not have are skipped.
     """
     ways = [way for way in wanted if (way.block or 1) <= len(model.blocks)]
     turned = [(target, source) for source, target in pairs]
@@ -191,7 +191,7 @@ def _align_reverse(
 
 
 def _join(forward: Sequence[_Found], backward: Sequence[_Found]) -> list[_Found]:
-    """Give the alignments of both directions, and all ways to make them one."""
+    """Return the alignments of both directions, and all their symmetrisations."""
     joined = []
     for own, other in zip(forward, backward, strict=True):
         both = dict(own)

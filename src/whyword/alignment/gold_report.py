@@ -6,7 +6,9 @@ from pathlib import Path
 
 from ..models.model import Model
 from ..runs.whole_files import write_file
+from ..view.alignment_grid import add_gold
 from ..view.alignment_plots import plot_alignments, plot_blocks
+from ..view.html import render_html
 from ..view.plots import has_plots
 from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
 from .aer import Score
@@ -78,19 +80,17 @@ def write_report(report: AlignmentReport, out: Path) -> list[Path]:
 
 
 def write_sentences(model: Model, asked: Asked, out: Path, numbers: Sequence[int] = ()) -> list[Path]:
-    """Draw sentences, counted from 1: attention beside logit updates, with the gold links.
+    """Show sentences, counted from 1, with the gold links: a report of all, and a picture of each.
 
-    Without numbers the first three of few words.
+    Attention is beside logit updates. Without numbers the first three of few words.
     """
-    if not has_plots():
-        return []
     short = [
         index
         for index, (source, target) in enumerate(asked.words, 1)
         if source and target and max(len(source), len(target)) <= _MOST_WORDS
     ]
     ways = [choose_settings(model, method, None, "output") for method in ("attention", "logit")]
-    paths = []
+    paths, reported = [], []
     for number in numbers or short[:3]:
         pair = asked.words[number - 1]
         documents = [
@@ -99,9 +99,14 @@ def write_sentences(model: Model, asked: Asked, out: Path, numbers: Sequence[int
         known = asked.gold.sentences
         gold = known[number - 1] if number <= len(known) else Links()
         links = sorted(gold.sure), sorted(gold.possible - gold.sure)
-        paths.append(out / f"sentence-{number}.png")
-        write_file(paths[-1], plot_alignments(documents, "png", links))
-    return paths
+        reported += [add_gold(document, *links) for document in documents]
+        if has_plots():
+            paths.append(out / f"sentence-{number}.png")
+            write_file(paths[-1], plot_alignments(documents, "png", links))
+    if not reported:
+        return []
+    write_file(out / "sentences.html", render_html(reported))
+    return [*paths, out / "sentences.html"]
 
 
 def _curves(report: AlignmentReport) -> tuple[dict[str, list[float]], dict[str, float]]:

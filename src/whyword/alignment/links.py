@@ -4,7 +4,7 @@ talp:     one line per sentence, `1-1 2-3 4p5`: a dash for a sure link, p for a 
 pharaoh:  the same without possible links
 naacl:    one line per link, `18 1 2 S`: sentence, word of the source, word of the translation, S or P
 
-Files count words from 0 or from 1 and do not say which. An index 0 anywhere says it; otherwise from 1.
+Files count words from 0 or from 1 and do not say which. A file with an index 0 counts from 0, others from 1.
 """
 
 import re
@@ -40,7 +40,7 @@ class Links:
 
     sure: frozenset[Link] = frozenset()
     possible: frozenset[Link] = frozenset()
-    """Links that are allowed but not asked for; sure links are possible ones too, and need not be here."""
+    """Links that are allowed but not required; sure links are always possible and need not be listed."""
 
     @property
     def allowed(self) -> frozenset[Link]:
@@ -50,34 +50,34 @@ class Links:
 
 @dataclass(frozen=True)
 class LinkFile:
-    """What a file of links says."""
+    """The content of a file of links."""
 
     sentences: tuple[Links, ...]
     lines: tuple[int, ...]
-    """Where each sentence is, counted from 1; 0: nowhere."""
+    """The line of each sentence, counted from 1; 0: it has none."""
     form: str
-    """Which of `FORMATS`."""
+    """One of `FORMATS`."""
     base: int
     """What it counts words from, 0 or 1."""
     assumed: bool
-    """Whether that was found by its indices."""
+    """Whether the base was inferred from its indices."""
 
     def first(self, count: int) -> "LinkFile":
-        """Give the first sentences."""
+        """Return the first sentences."""
         return replace(self, sentences=self.sentences[:count], lines=self.lines[:count])
 
 
 def read_links(path: str | Path, form: str | None = None, base: int | None = None) -> LinkFile:
-    """Read a file of links; None: find out what format it has, and what it counts from."""
+    """Read a file of links; format and base are inferred where they are None."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}.", "Give a file of word alignments.") from None
+        raise InputError(f"{path} cannot be read: {error}.", "Pass a file of word alignments.") from None
     return parse_links(text, str(path), form, base)
 
 
 def parse_links(text: str, name: str, form: str | None = None, base: int | None = None) -> LinkFile:
-    """Read links from text; `name` is what messages call it."""
+    """Read links from text; `name` is its name in messages."""
     if form not in (None, *FORMATS):
         raise InputError(f"There is no alignment format {form!r}.", f"Formats: {', '.join(FORMATS)}.")
     if base not in (None, 0, 1):
@@ -89,9 +89,7 @@ def parse_links(text: str, name: str, form: str | None = None, base: int | None 
     indices = [index for _, sure, possible in read for link in (*sure, *possible) for index in link]
     start = base if base is not None else 0 if 0 in indices else 1
     if start == 1 and 0 in indices:
-        raise InputError(
-            f"{name} has an index 0, which is no word where they are counted from 1.", "Use base 0."
-        )
+        raise InputError(f"{name} has an index 0, but words are counted from 1.", "Use base 0.")
     return LinkFile(
         tuple(Links(_count_from(start, sure), _count_from(start, possible)) for _, sure, possible in read),
         tuple(line for line, _, _ in read),
@@ -102,7 +100,7 @@ def parse_links(text: str, name: str, form: str | None = None, base: int | None 
 
 
 def write_links(sentences: Iterable[Links], form: str = "pharaoh", base: int | None = None) -> str:
-    """Write links as text; words count from 0 in pharaoh, from 1 in the others, unless `base` says so."""
+    """Write links as text; words count from 0 in pharaoh, from 1 in the others; `base` overrides that."""
     if form not in FORMATS:
         raise InputError(f"There is no alignment format {form!r}.", f"Formats: {', '.join(FORMATS)}.")
     start = (0 if form == "pharaoh" else 1) if base is None else base
@@ -123,7 +121,7 @@ def write_links(sentences: Iterable[Links], form: str = "pharaoh", base: int | N
 
 
 def require_inside(found: LinkFile, sizes: Sequence[tuple[int, int]], name: str) -> None:
-    """Refuse links outside their sentences, whose numbers of words are given: of source and translation."""
+    """Refuse links outside their sentences; `sizes`: words of source and translation."""
     require_parallel(found, name, len(sizes))
     for links, line, size in zip(found.sentences, found.lines, sizes, strict=False):
         for source, target in sorted(links.allowed):
@@ -136,12 +134,12 @@ def require_inside(found: LinkFile, sizes: Sequence[tuple[int, int]], name: str)
 
 
 def require_parallel(found: LinkFile, name: str, sentences: int) -> None:
-    """Refuse a file with another number of sentences; only naacl says nothing of sentences without links."""
+    """Refuse a file with another number of sentences; naacl files do not list sentences without links."""
     own = len(found.sentences)
     if own > sentences or (own < sentences and found.form != "naacl"):
         raise InputError(
-            f"{name} has {own} sentences, the other files have {sentences}.",
-            "Give files that are parallel, line by line; a sentence without links is an empty line.",
+            f"{name} has {own} sentences, but the other files have {sentences}.",
+            "Pass files that are parallel line by line; a sentence without links is an empty line.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Parallel files of sentences, a word between spaces each."""
+"""Parallel files: one sentence per line, words separated by spaces."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ __all__ = ["read_lines", "read_words"]
 
 
 def read_lines(path: Path) -> list[str]:
-    """Read the lines of a file; only a line feed ends one."""
+    """Read the lines of a file; only a line feed ends a line."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{path} cannot be read: {error}.", "Give a text file, a sentence per line."
+            f"{path} cannot be read: {error}.", "Pass a text file with one sentence per line."
         ) from None
     lines = text.split("\n")
     return [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
@@ -24,12 +24,12 @@ def read_words(source: Path | None, target: Path | None) -> list[tuple[list[str]
     if source is None or target is None:
         missing = "source" if source is None else "target"
         raise InputError(
-            f"There is no --{missing}.", "Give both --source and --target, parallel line by line."
+            f"There is no --{missing}.", "Pass both --source and --target, parallel line by line."
         )
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
         raise InputError(
-            f"{source} has {len(sources)} lines, {target} has {len(targets)}.",
-            "Give files that are parallel, line by line; an empty line is an empty sentence.",
+            f"{source} has {len(sources)} lines, but {target} has {len(targets)}.",
+            "Pass files that are parallel line by line; an empty line is an empty sentence.",
         )
     return [(own.split(), other.split()) for own, other in zip(sources, targets, strict=True)]

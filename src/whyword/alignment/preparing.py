@@ -1,4 +1,4 @@
-"""Sentence pairs, as encoder and decoder read them, with their words."""
+"""Sentence pairs as encoder and decoder read them, with their words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class Prepared:
 
     pair: Pair
     read: tuple[int, ...]
-    """What the decoder reads: all up to the last token of a word, so that each is produced and consumed."""
+    """What the decoder reads: up to the last token of the last word, so that every word is consumed too."""
     source_words: tuple[str, ...]
     target_words: tuple[str, ...]
     source_shares: Float[Tensor, "source_word source"]
     target_shares: Float[Tensor, "target_word step"]
-    """The words' shares of the tokens that the decoder is asked for, one step each."""
+    """The words' shares of the tokens that the decoder predicts, one per step."""
 
 
 def prepare(
@@ -37,7 +37,7 @@ def prepare(
     target: SentenceText,
     languages: tuple[str | None, str | None] = (None, None),
 ) -> Prepared | None:
-    """Read a pair and find its words; None: one side is empty, so that nothing is aligned."""
+    """Read a pair and find its words; None where one side is empty, so that there is nothing to align."""
     sentences = read_sentence(source, "source"), read_sentence(target, "translation")
     if not all(sentence.text.strip() for sentence in sentences):
         return None

@@ -2,9 +2,9 @@
 
     score[w, i] = mean over copies of |∂ log P(w) / ∂e_i · e_i|,   e_i = embedding + Gaussian noise
 
-of a word w of the translation, teacher-forced, and a token i of the source. The noise has 0.15 times the
-range of the sentence's embeddings as its standard deviation; the same draw every time. One backward pass per
-word and copy: nearly all of its time are products of matrices, so that it cannot be had for much less.
+for a word w of the translation, teacher-forced, and a token i of the source. The standard deviation of the
+noise is 0.15 times the range of the sentence's embeddings; the seed is fixed. It takes one backward pass per
+word and copy; nearly all of the time is spent in matmuls, so it cannot be made much faster.
 """
 
 from collections.abc import Sequence
@@ -25,15 +25,15 @@ __all__ = ["COPIES", "NOISE", "smooth_gradients"]
 COPIES = 30
 NOISE = 0.15
 _AT_ONCE = 1024
-"""Tokens, of source and translation, that are run at once."""
+"""Most tokens, of source and translation, of one run."""
 _WORDS = 12
-"""Words that one run serves: fewer read less of what comes after them, but need more runs."""
+"""Words per run: with fewer, less is read after each word, but there are more runs."""
 
 
 def smooth_gradients(
     model: Model, prepared: Prepared, copies: int = COPIES
 ) -> Float[Tensor, "target_word source"]:
-    """Measure what each token of the source does to the log-probability of each word."""
+    """Score each source token by its effect on the log-probability of each word."""
     with torch.inference_mode(False), torch.enable_grad():
         embedded = _embed(model, prepared)
         generator = torch.Generator().manual_seed(0)
@@ -51,10 +51,10 @@ def smooth_gradients(
 def _differentiate(
     model: Model, prepared: Prepared, embedded: Float[Tensor, "copy source model"], words: Sequence[int]
 ) -> Float[Tensor, "word source"]:
-    """Sum the absolute products over some copies, of words that follow each other.
+    """Sum the absolute products over some copies, for consecutive words.
 
-    What comes after a word does not change it, so that the decoder reads up to the last of them only. The
-    slopes behind the unembedding, which is wide, are found once: every step has a row of its own there.
+    What follows a word does not change it, so the decoder only reads up to the last of them. The gradient
+    through the unembedding, which is wide, is computed once: every step has a row of its own there.
     """
     shares = prepared.target_shares[words[0] : words[-1] + 1].to(embedded)
     asked = shares.any(0).nonzero().flatten().tolist()
@@ -82,7 +82,7 @@ def _differentiate(
 
 @torch.no_grad()
 def _embed(model: Model, prepared: Prepared) -> Float[Tensor, "1 source model"]:
-    """Give what the encoder makes of the source's tokens first, and prove that it goes on from there."""
+    """Return the encoder's input embeddings, and prove that running from them gives the same logits."""
     assert model.encoder_stack is not None
     source, prompt = prepared.pair.source.ids, list(prepared.read)
     inputs = make_inputs(model, [prompt], [source])

@@ -1,8 +1,8 @@
-"""Alignments of both directions made into one [Koehn, Och and Marcu 2003].
+"""Symmetrisation: one alignment from those of both directions [Koehn, Och and Marcu 2003].
 
-intersection: what both say; union: what either says; grow-diag: from the intersection, links of the union
-next to one that is there (diagonally too) whose word on one side has none yet, again and again;
-grow-diag-final: then also what is left of either direction whose word on one side has none.
+intersection: links of both; union: links of either; grow-diag: start from the intersection, and repeatedly
+add links of the union that neighbour one already there (also diagonally) and have an unlinked word on one
+side; grow-diag-final: then also add remaining links of either direction with an unlinked word on one side.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -16,7 +16,7 @@ _AROUND = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 def symmetrise(forward: Collection[Link], backward: Collection[Link], way: str) -> frozenset[Link]:
-    """Make one alignment of those of both directions, both as links from source to translation."""
+    """Symmetrise the alignments of both directions, both given as links from source to translation."""
     if way not in SYMMETRISATIONS:
         raise InputError(f"There is no symmetrisation {way!r}.", f"Ways: {', '.join(SYMMETRISATIONS)}.")
     return SYMMETRISATIONS[way](frozenset(forward), frozenset(backward))
@@ -46,7 +46,7 @@ def _grow_diag_final(forward: frozenset[Link], backward: frozenset[Link]) -> fro
 
 
 def _is_free(link: Link, links: Collection[Link]) -> bool:
-    """Say whether a word of a link, on either side, has no link yet."""
+    """Tell whether a word of a link, on either side, has no link yet."""
     return all(source != link[0] for source, _ in links) or all(target != link[1] for _, target in links)
 
 

@@ -1,6 +1,6 @@
-"""How much each token of a source has to do with each token of a translation, by decoder block.
+"""Scores of every source token for every token of a translation, by decoder block.
 
-    T_i = Σ_h A[h,t,i] v[h,i] W_O[h]      what cross-attention writes at step t of position i of the source
+    T_i = Σ_h A[h,t,i] v[h,i] W_O[h]      what cross-attention writes at step t from source position i
 
     attention      A, averaged over heads
     vector-norms   ‖T_i‖₂                                                       [Kobayashi et al. 2020]
@@ -9,11 +9,11 @@
     logit          T_i · u, the direction pulled back through all frozen norms: entries of the ledger, exact
     alti-logit     the same, traced back to the source's tokens                 (mixing is a heuristic)
 
-A distance alone, added up over tokens, would favour words of few: what counts is how much nearer to the
-output a part is than nothing is, which puts tokens in the same order.
+A distance alone, summed over tokens, would favour words of few tokens. Subtracting it from ‖y‖₁ keeps the
+order of tokens and avoids that.
 
-A word's row is read at the step that produces it, the only one where a logit has a meaning; for the others
-also at the step that consumes it.
+A word's row is read at the step that produces it, the only one where a logit has a meaning; for the other
+methods also at the step that consumes it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ STEPS = ("output", "input")
 
 @dataclass(frozen=True)
 class Recorded:
-    """Some pairs, recorded in one run, teacher-forced."""
+    """Several pairs, recorded in one teacher-forced run."""
 
     model: Model
     pairs: Sequence[Prepared]
@@ -61,7 +61,7 @@ class Recorded:
 
 
 def record_prepared(model: Model, pairs: Sequence[Prepared], methods: Sequence[str]) -> Recorded:
-    """Record pairs for some methods. All have as many forced tokens."""
+    """Record pairs for some methods. All pairs must have the same number of forced tokens."""
     first, longest = pairs[0].pair.first, max(len(pair.read) for pair in pairs)
     places = Places((range(first - 1, longest),) * len(pairs))
     mixed = len(model.blocks) if any(MEASURES[name].mixes for name in methods) else 0
@@ -77,11 +77,11 @@ def record_prepared(model: Model, pairs: Sequence[Prepared], methods: Sequence[s
 
 @dataclass(frozen=True)
 class Measure:
-    """A way to measure."""
+    """One way to score tokens."""
 
     measure: Callable[[Recorded], Float[Tensor, "position block source"]]
     steps: tuple[str, ...]
-    """At which steps of a word it can be read."""
+    """The steps at which it can be read."""
     adds_up: bool
     """Whether blocks may be summed: they are parts of one logit."""
     mixes: bool = False

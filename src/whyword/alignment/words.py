@@ -1,8 +1,7 @@
-"""Words of a sentence, in the text that the model reads, and which tokens they are written with.
+"""Words of a sentence, in the text that the model reads, and the tokens that they consist of.
 
-Words that are given stay as they are. Scripts written without spaces (Han, Kana, Thai) are joined without
-spaces for the model, which never saw any there; a token that covers several words is shared between them, by
-characters.
+Given words are kept. Words of scripts without spaces (Han, Kana, Thai) are joined without spaces, as the
+model saw them in training; a token that covers several words is shared between them by characters.
 """
 
 from collections.abc import Sequence
@@ -22,11 +21,11 @@ __all__ = ["Sentence", "read_sentence", "share_tokens", "spell_words"]
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _LETTER = r"\p{L}\p{M}\p{N}"
 _ATTACHED = regex.compile(rf"(?<=[{_LETTER}])[.,!?;:…\"”’)\]»]+(?!\S)|(?<!\S)[\"“‘(\[«¿¡]+(?=[{_LETTER}])")
-"""Punctuation that is written at a word: the text was not cut into words."""
+"""Punctuation attached to a word: the text was not cut into words."""
 _ALONE = regex.compile(rf"(?<!\S)[^\s{_LETTER}]+(?!\S)")
-"""Punctuation that stands by itself: the text was."""
+"""Punctuation separated by spaces: the text was cut into words."""
 _LONG = 4
-"""Characters of an unspaced script that a word has at most on average; longer pieces are clauses."""
+"""Most characters that words of an unspaced script have on average; longer pieces are clauses."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,11 @@ class Sentence:
     text: str
     """What the model reads."""
     words: tuple[tuple[int, int], ...] | None
-    """Where each word starts and ends; None: to be found, with the tokens."""
+    """Where each word starts and ends; None: to be found with the tokens."""
 
 
 def spell_words(words: Sequence[str]) -> Sentence:
-    """Write given words as a text: with spaces between them, or without in scripts that have none."""
+    """Write given words as a text: with spaces between them, without in unspaced scripts."""
     unspaced = _is_unspaced(words)
     text, spans = "", list[tuple[int, int]]()
     for word in words:
@@ -56,12 +55,12 @@ def read_sentence(text: str | Sequence[Any], what: str) -> Sentence:
     if not isinstance(text, str):
         words = list(text)
         if not all(isinstance(word, str) for word in words):
-            raise InputError(f"The {what} is {text!r}.", "Give a text, or a list of words.")
+            raise InputError(f"The {what} is {text!r}.", "Pass a text or a list of words.")
         empty = [index for index, word in enumerate(words, 1) if not word or word.strip() != word]
         if empty:
             raise InputError(
                 f"Word {empty[0]} of the {what} is {words[empty[0] - 1]!r}.",
-                "Give words without spaces around them, none of them empty.",
+                "Pass non-empty words without spaces around them.",
             )
         return spell_words(words)
     return spell_words(text.split()) if _is_cut(text) else Sentence(text.strip(), None)
@@ -70,10 +69,10 @@ def read_sentence(text: str | Sequence[Any], what: str) -> Sentence:
 def share_tokens(
     sentence: Sentence, tokens: Tokens, first: int = 0
 ) -> tuple[tuple[str, ...], Float[Tensor, "word token"]]:
-    """Give the words of a sentence and the share that each has of every token, by characters.
+    """Return the words of a sentence and the share that each has of every token, by characters.
 
-    Special tokens (BOS, language codes, the end), those before the first and those without a character of
-    their own (the sign for a space) belong to none.
+    Special tokens (BOS, language codes, EOS), those before `first`, and those without a character of their
+    own (the marker for a space) belong to no word.
     """
     spans = _find_words(tokens, first) if sentence.words is None else sentence.words
     shares = torch.zeros(len(spans), len(tokens), dtype=torch.float64)
@@ -88,7 +87,7 @@ def share_tokens(
 
 
 def _find_words(tokens: Tokens, first: int) -> list[tuple[int, int]]:
-    """Find words by the tokens that they are written with; tokens without a text make none."""
+    """Find words by the tokens that they consist of; tokens without text form none."""
     found: dict[int, tuple[int, int]] = {}
     for place, token in enumerate(tokens):
         if place >= first and not token.special and token.start < token.end:
@@ -98,19 +97,19 @@ def _find_words(tokens: Tokens, first: int) -> list[tuple[int, int]]:
 
 
 def _is_cut(text: str) -> bool:
-    """Say whether spaces are what separates all words: punctuation too, and words of unspaced scripts."""
+    """Tell whether spaces separate all words, including punctuation and words of unspaced scripts."""
     if _is_unspaced(words := text.split()):
         return len(words) > 1 and _LONG * len(words) >= len(regex.findall(_UNSPACED, text))
     return _ALONE.search(text) is not None or _ATTACHED.search(text) is None
 
 
 def _is_unspaced(words: Sequence[str]) -> bool:
-    """Say whether most words have letters of scripts that are written without spaces."""
+    """Tell whether most words have letters of unspaced scripts."""
     lettered = [word for word in words if regex.search(r"\p{L}", word)]
     return 2 * sum(regex.search(_UNSPACED, word) is not None for word in lettered) > len(lettered)
 
 
 def _touches(before: str, after: str) -> bool:
-    """Say whether two characters follow each other without a space in a script that has none."""
+    """Tell whether two characters of an unspaced script follow each other without a space."""
     spaced = [regex.match(rf"(?!{_UNSPACED})[{_LETTER}]", each) is not None for each in (before, after)]
     return not all(spaced)

@@ -1,1 +1,1 @@
-"""Ask: from text, ids, chat turns, words and sentence pairs to tokens, and to the question about them."""
+"""From text, ids, chat turns, words and sentence pairs to tokens, and to the question about them."""

@@ -1,4 +1,4 @@
-"""From what a user has (text, ids, chat turns, words) to tokens the model reads."""
+"""From what a user passes (text, ids, chat turns, words) to the tokens that the model reads."""
 
 from collections.abc import Mapping, Sequence
 from operator import index
@@ -28,14 +28,14 @@ Prompt = str | Sequence[int] | Tensor | Sequence[Mapping[str, str]] | Tokens
 
 _HALF_CHARACTER = "\ufffd"
 _CONTEXT = 8
-"""Tokens that are decoded with one to see what text it adds."""
+"""How many preceding tokens are decoded together with one to see what text it adds."""
 
 
 def tokenize(model: Model, text: str, bos: bool | None = None) -> Tokens:
     """Tokenize a text as the model's tokenizer does; `bos` forces a BOS token (True) or none (False)."""
     tokenizer = _tokenizer_for(model, f"the text {_short(text)}")
     if not text:
-        raise InputError("The prompt is empty.", "Give a text of at least one token.")
+        raise InputError("The prompt is empty.", "Pass a text of at least one token.")
     tokens = _encode(model, text, add_special=True)
     begins = len(tokens) > 0 and tokens[0].id == tokenizer.bos_token_id
     if bos is False and begins:
@@ -56,7 +56,7 @@ def read_prompt(model: Model, prompt: Prompt) -> Tokens:
     tokens = _tokens_of(model, prompt)
     require_tokens(model, tokens.ids)
     if len(tokens) == 0:
-        raise InputError("The prompt is empty.", "Give at least one token.")
+        raise InputError("The prompt is empty.", "Pass at least one token.")
     if model.most_tokens is not None and len(tokens) > model.most_tokens:
         raise InputError(
             f"The prompt has {len(tokens)} tokens, {model.name} has positions for {model.most_tokens}.",
@@ -75,7 +75,7 @@ def continue_prompt(model: Model, prompt: Tokens, text: str) -> list[int]:
     fits = whole[: len(before)] == before
     ids = whole[len(before) :] if fits else _encode_alone(model, joined)
     if not joined or not ids:
-        raise InputError(f"{text!r} has no tokens.", "Give a word, or a token id.")
+        raise InputError(f"{text!r} has no tokens.", "Pass a word or a token id.")
     return ids
 
 
@@ -93,7 +93,7 @@ def extend_prompt(model: Model, prompt: Tokens, ids: Sequence[int]) -> Tokens:
 
 
 def token_text(model: Model, id_: int, before: Tokens) -> str:
-    """Give the text that one token adds after a prompt; its number for a model without tokenizer."""
+    """Return the text that one token adds after a prompt; its id for a model without a tokenizer."""
     return _added_text(model, before.ids[-_CONTEXT:], id_).removeprefix(
         " " if model.tokenizer is None else ""
     )
@@ -116,7 +116,7 @@ def _tokens_of(model: Model, prompt: Prompt) -> Tokens:
     if isinstance(prompt, Tensor) and (prompt.ndim != 1 or prompt.is_floating_point()):
         raise InputError(
             f"The prompt's ids have shape {tuple(prompt.shape)} and type {prompt.dtype}.",
-            "Give one prompt: a tensor of integers with one axis.",
+            "Pass one prompt: a tensor of integers with one axis.",
         )
     try:
         items: list[Any] = list(prompt)
@@ -128,31 +128,31 @@ def _tokens_of(model: Model, prompt: Prompt) -> Tokens:
     except TypeError:
         raise InputError(
             f"A prompt cannot be {_short(prompt)}.",
-            "Give text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
+            "Pass text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
         ) from None
     require_tokens(model, ids)
     return _read_ids(model, ids)
 
 
 def _encode_alone(model: Model, text: str) -> list[int]:
-    """Tokenize a word that does not fit behind its prompt, without the empty piece some put before it."""
+    """Tokenize a word on its own, without the empty piece that some tokenizers put before it."""
     ids = _encode(model, text, add_special=False).ids
     empty = len(ids) > 1 and not text[:1].isspace() and not _decode(model, ids[:1]).strip()
     return ids[1:] if empty else ids
 
 
 def _render_chat(model: Model, messages: list[Mapping[str, str]]) -> Tokens:
-    """Write chat turns with the tokenizer's template; a last turn of the assistant is continued."""
+    """Render chat turns with the tokenizer's template; a last turn of the assistant is left open."""
     tokenizer = _tokenizer_for(model, "chat messages")
     for message in messages:
         if not (isinstance(message.get("role"), str) and isinstance(message.get("content"), str)):
             raise InputError(
                 f"A chat message is {_short(dict(message))}.",
-                "Give every message a 'role' and a 'content': texts.",
+                "Every message needs a 'role' and a 'content', both text.",
             )
     if tokenizer.chat_template is None:
         raise InputError(
-            f"The tokenizer of {model.name} has no chat template.", "Give the prompt as text instead."
+            f"The tokenizer of {model.name} has no chat template.", "Pass the prompt as text instead."
         )
     answering = messages[-1]["role"] == "assistant"
     try:
@@ -165,7 +165,7 @@ def _render_chat(model: Model, messages: list[Mapping[str, str]]) -> Tokens:
     except Exception as error:  # a template may raise anything
         raise InputError(
             f"The chat template of {model.name} refuses these messages: {error}.",
-            "Give turns in the order and with the roles that it knows.",
+            "Use the roles, and the order of turns, that the template accepts.",
         ) from error
     return _encode(model, text, add_special=False)
 
@@ -190,7 +190,7 @@ def _encode(model: Model, text: str, *, add_special: bool) -> Tokens:
 
 
 def spell_offsets(model: Model, text: str, encoding: Any) -> Tokens:
-    """Make tokens of what a fast tokenizer gives: ids with character offsets."""
+    """Make tokens from the output of a fast tokenizer: ids with character offsets."""
     ids = encoding["input_ids"]
     names = _special_names(model, ids)
     spans = [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
@@ -202,7 +202,7 @@ def spell_offsets(model: Model, text: str, encoding: Any) -> Tokens:
 
 
 def spell_pieces(model: Model, text: str, ids: Sequence[int]) -> Tokens:
-    """Make tokens of ids that a slow tokenizer gives for a text: pieces are matched to it."""
+    """Make tokens from the ids that a slow tokenizer returns for a text: pieces are matched to it."""
     names = _special_names(model, ids)
     plain = [id_ for id_, name in zip(ids, names, strict=True) if name is None]
     found = iter(match_pieces(text, [_piece_text(model, id_) for id_ in plain]))
@@ -214,14 +214,14 @@ def spell_pieces(model: Model, text: str, ids: Sequence[int]) -> Tokens:
 
 
 def _special_names(model: Model, ids: Sequence[int]) -> list[str | None]:
-    """Give the names of special tokens, None for the others."""
+    """Return the names of special tokens, None for the others."""
     tokenizer, special = model.tokenizer, model.special_ids
     assert tokenizer is not None
     return [str(tokenizer.convert_ids_to_tokens(id_)) if id_ in special else None for id_ in ids]
 
 
 def _piece_text(model: Model, id_: int) -> str | None:
-    """Give the text of one piece, None where it has none of its own: unknown, or half a character."""
+    """Return the text of one piece; None where it has none of its own: unknown, or part of a character."""
     tokenizer = model.tokenizer
     assert tokenizer is not None
     if id_ == tokenizer.unk_token_id:
@@ -232,12 +232,12 @@ def _piece_text(model: Model, id_: int) -> str | None:
 
 
 def _is_space(token: str) -> bool:
-    """Say whether a piece is the sign of SentencePiece for a space."""
+    """Tell whether a piece is SentencePiece's marker for a space."""
     return token == "▁"
 
 
 def _added_text(model: Model, before: list[int], id_: int) -> str:
-    """Give the text that a token adds after others. Half a character adds nothing until it is whole."""
+    """Return the text that a token adds after others. Part of a character adds nothing."""
     if model.tokenizer is None:
         return f" {id_}" if before else str(id_)
     if id_ in model.special_ids:
@@ -255,12 +255,12 @@ def _tokenizer_for(model: Model, what: str) -> Any:
     if model.tokenizer is None:
         raise InputError(
             f"{model.name} was loaded without a tokenizer, so {what} cannot be read.",
-            "Give token ids, or load it with whyword.load(..., tokenizer=...).",
+            "Pass token ids, or load it with whyword.load(..., tokenizer=...).",
         )
     return model.tokenizer
 
 
 def _short(thing: object) -> str:
-    """Show a thing in a few characters."""
+    """Show an object in a few characters."""
     shown = repr(thing)
     return shown if len(shown) <= 60 else shown[:57] + "..."

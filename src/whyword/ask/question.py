@@ -17,7 +17,7 @@ from .prompt import continue_prompt, require_tokens
 __all__ = ["AUTO", "Question", "choose", "first_difference", "pose"]
 
 AUTO = "auto"
-"""The foil that stands for the model's runner-up."""
+"""The foil that means the model's runner-up."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Question:
     """A target and foils as token ids, up to the token where they differ."""
 
     forced: tuple[int, ...]
-    """What target and foils begin with: appended to the prompt."""
+    """The tokens that target and foils share at the start: appended to the prompt."""
     target: int | None
     """None: the model's first choice."""
     foils: tuple[int, ...]
@@ -36,7 +36,7 @@ class Question:
 def pose(
     model: Model, prompt: Tokens, target: str | int | None, foil: str | int | Sequence[str | int] | None
 ) -> Question:
-    """Find the first token where target and foils differ, and what is forced before it."""
+    """Find the first token where target and foils differ, and the tokens that are forced before it."""
     foils = _several(foil)
     runner_up = foils == [AUTO]
     if target is None:
@@ -51,7 +51,7 @@ def pose(
     places = {first_difference(target, wanted, word, ids) for word, ids in zip(foils, others, strict=True)}
     if len(places) > 1:
         raise InputError(
-            f"The foils {', '.join(map(repr, foils))} leave {target!r} at different tokens.",
+            f"The foils {', '.join(map(repr, foils))} diverge from {target!r} at different tokens.",
             "Explain them one at a time.",
         )
     place = places.pop()
@@ -91,7 +91,7 @@ def _ids_of(model: Model, prompt: Tokens, word: str | int) -> list[int]:
     try:
         ids = [index(word)]
     except TypeError:
-        raise InputError(f"A target or foil cannot be {word!r}.", "Give a word or a token id.") from None
+        raise InputError(f"A target or foil cannot be {word!r}.", "Pass a word or a token id.") from None
     require_tokens(model, ids)
     return ids
 

@@ -1,7 +1,7 @@
 """A source and its translation, as encoder and decoder read them.
 
 The decoder reads a start token, what its tokenizer puts before every text (a language code, BOS), and the
-translation; it is asked for the translation and the token that ends it.
+translation; it predicts the translation and the token that ends it.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Pair:
     target: Tokens
     """From the start token to the end; the decoder reads all but the last."""
     first: int
-    """Which token of the target is the first that is explained; those before it are forced."""
+    """Index of the first target token that is explained; those before it are forced."""
 
     @property
     def prompt(self) -> list[int]:
@@ -49,13 +49,13 @@ def pair_up(
     translation: Text | None = None,
     languages: tuple[str | None, str | None] = (None, None),
 ) -> Pair:
-    """Read a source and its translation, or let the model translate; languages: of source and target."""
+    """Read a source and its translation, or let the model translate. `languages`: of source and target."""
     if model.tokenizer is None:
         for code, what in zip(languages, ("source", "target"), strict=True):
             if code is not None:
                 raise InputError(
                     f"The {what} language is {code!r}, but {model.name} was loaded without a tokenizer.",
-                    "Give token ids with their language codes, or load it with a tokenizer.",
+                    "Pass token ids with their language codes, or load it with a tokenizer.",
                 )
         read = _read_tokens(model, source, "source")
         return _follow(model, read, [_start(model)], translation)
@@ -66,7 +66,7 @@ def pair_up(
 
 
 def _follow(model: Model, source: Tokens, start: list[int], translation: Text | None) -> Pair:
-    """Give the pair of a source and a translation that follows some forced tokens."""
+    """Return the pair of a source and a translation, after the forced tokens `start`."""
     _require_room(model, source, "source")
     if translation is None:
         room = 2 * len(source) + 50
@@ -81,17 +81,17 @@ def _follow(model: Model, source: Tokens, start: list[int], translation: Text | 
     else:
         target = _spell_target(model, start, _read_ids(model, translation, "translation"))
     if len(target) <= len(start):
-        raise InputError("The translation is empty.", "Give a text of at least one token, or None.")
+        raise InputError("The translation is empty.", "Pass a text of at least one token, or None.")
     _require_room(model, target.first(len(target) - 1), "translation")
     return Pair(source, target, len(start))
 
 
 def _read_source(model: Model, source: Text, mark: str) -> Tokens:
-    """Read what the encoder reads; `mark` names the target language, and is no text."""
+    """Read a source; `mark` names the target language and is not text."""
     if not isinstance(source, str):
         return _read_tokens(model, source, "source")
     if not source.strip():
-        raise InputError("The source is empty.", "Give a text of at least one token.")
+        raise InputError("The source is empty.", "Pass a text of at least one token.")
     tokens = _encode(model, mark + source, "text")
     if not mark:
         return tokens
@@ -112,7 +112,7 @@ def encode_target(model: Model, pair: Pair, text: str, languages: tuple[str | No
 def _encode_target(model: Model, start: Sequence[int], text: str) -> Tokens:
     """Read a translation, after forced tokens and up to the token that ends it."""
     if not text.strip():
-        raise InputError("The translation is empty.", "Give a text of at least one token, or None.")
+        raise InputError("The translation is empty.", "Pass a text of at least one token, or None.")
     tokens = _encode(model, text, "text_target")
     records = list(tokens)
     while records and records[0].special:
@@ -162,7 +162,7 @@ def _encode(model: Model, text: str, side: str) -> Tokens:
 def _template(model: Model) -> tuple[int, list[int]]:
     """Find the token that a decoder starts with, and those that its tokenizer puts before every text.
 
-    mBART's tokenizer puts the language code last, and it is what the decoder starts with.
+    mBART's tokenizer puts the language code last; the decoder starts with it.
     """
     assert model.tokenizer is not None
     ids, end = list(model.tokenizer(text_target="").input_ids), _end(model)
@@ -174,7 +174,7 @@ def _template(model: Model) -> tuple[int, list[int]]:
 
 
 def _start(model: Model) -> int:
-    """Give the token that the decoder starts with."""
+    """Return the token that the decoder starts with."""
     for config in (model.network.generation_config, model.config):
         for name in ("decoder_start_token_id", "bos_token_id"):
             id_ = getattr(config, name, None)
@@ -193,7 +193,7 @@ def _end(model: Model) -> int | None:
 
 
 def _read_tokens(model: Model, text: Any, what: str) -> Tokens:
-    """Read ids, or tokens, as they are."""
+    """Read ids or tokens unchanged."""
     return (
         text
         if isinstance(text, Tokens)
@@ -205,14 +205,14 @@ def _read_ids(model: Model, text: Any, what: str) -> list[int]:
     if isinstance(text, str):
         raise InputError(
             f"{model.name} was loaded without a tokenizer, so the {what} {text[:40]!r} cannot be read.",
-            "Give token ids, or load it with whyword.load(..., tokenizer=...).",
+            "Pass token ids, or load it with whyword.load(..., tokenizer=...).",
         )
     try:
         ids = [index(id_) for id_ in text]
     except TypeError:
-        raise InputError(f"The {what} is {text!r}.", "Give a text, or a list of token ids.") from None
+        raise InputError(f"The {what} is {text!r}.", "Pass a text or a list of token ids.") from None
     if not ids:
-        raise InputError(f"The {what} is empty.", "Give at least one token.")
+        raise InputError(f"The {what} is empty.", "Pass at least one token.")
     require_tokens(model, ids)
     return ids
 

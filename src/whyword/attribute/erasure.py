@@ -213,7 +213,10 @@ def _cut(model: Model, variants: Sequence[Variant]) -> list[list[int]]:
     room = int(_SHARE * free_memory(model.device)) if variants else 0
 
     def fits(batch: Sequence[int]) -> bool:
-        tokens = len(batch) * len(variants[batch[0]].ids)
+        longest, shortest = (len(variants[place].ids) for place in (batch[0], batch[-1]))
+        if model.lengths.find(longest) != model.lengths.find(shortest):
+            return False
+        tokens = len(batch) * longest
         rows = len(batch) * len(variants[batch[-1]].read)
         return tokens <= most and size * (24 * tokens * width + 4 * rows * model.vocabulary) <= room
 

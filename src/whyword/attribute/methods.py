@@ -6,10 +6,10 @@ a method is looked up when it is used.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..lazy import find_at
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -101,9 +101,8 @@ class Method:
         return _look_up(self.translated_by)
 
 
-def _look_up(place: str) -> Callable[..., Any]:
-    module, name = place.split(".")
-    function: Callable[..., Any] = getattr(import_module(f".{module}", __package__), name)
+def _look_up(home: str) -> Callable[..., Any]:
+    function: Callable[..., Any] = find_at(f"attribute.{home}")
     return function
 
 
@@ -122,10 +121,10 @@ METHODS: Mapping[str, Method] = {
             adds_up=True,
             heuristic="tracing back",
         ),
-        "alti_logit.attribute_alti_logit",
+        "alti_logit:attribute_alti_logit",
         title="ALTI-Logit",
         published=True,
-        translated_by="source_and_prefix.explain_tracked",
+        translated_by="source_and_prefix:explain_tracked",
         keeps_mixing=True,
         mixed=_all_but_last,
     ),
@@ -137,10 +136,10 @@ METHODS: Mapping[str, Method] = {
             adds_up=True,
             heuristic="position = token",
         ),
-        "logit.attribute_logit",
+        "logit:attribute_logit",
         title="Logit",
         published=True,
-        translated_by="source_and_prefix.explain_directly",
+        translated_by="source_and_prefix:explain_directly",
     ),
     "flow": Method(
         Measure(
@@ -150,46 +149,46 @@ METHODS: Mapping[str, Method] = {
             sum_of="difference",
             heuristic="what is held fixed",
         ),
-        "flow.attribute_flow",
+        "flow:attribute_flow",
         title="Flow",
         compared=False,
-        translated_by="flow.translate_flow",
+        translated_by="flow:translate_flow",
         frozen=True,
     ),
     "erasure": Method(
         Measure("probability", f"{_LOST} {_HIDDEN}"),
-        "erasure.attribute_hidden_probabilities",
+        "erasure:attribute_hidden_probabilities",
         title="Erasure",
         published=True,
     ),
     "erasure-logits": Method(
         Measure("logits", f"{_LOST_LOGITS} {_HIDDEN}"),
-        "erasure.attribute_hidden_logits",
+        "erasure:attribute_hidden_logits",
         title="Erasure (logits)",
         compared=False,
     ),
     "erasure-deletion": Method(
         Measure("probability", f"{_LOST} {_DELETED}"),
-        "erasure.attribute_deleted_probabilities",
+        "erasure:attribute_deleted_probabilities",
         title="Erasure (deletion)",
         compared=False,
     ),
     "erasure-deletion-logits": Method(
         Measure("logits", f"{_LOST_LOGITS} {_DELETED}"),
-        "erasure.attribute_deleted_logits",
+        "erasure:attribute_deleted_logits",
         title="Erasure (deletion, logits)",
         compared=False,
     ),
     "gradient-norm": Method(
         Measure("L1 norm", f"size of the {_GRADIENT}; it has no sign"),
-        "gradient.attribute_gradient_norm",
+        "gradient:attribute_gradient_norm",
         title="Grad norm",
         published=True,
         differentiated=_all,
     ),
     "gradient-x-input": Method(
         Measure("logits", f"{_GRADIENT}, times that embedding"),
-        "gradient.attribute_gradient_times_input",
+        "gradient:attribute_gradient_times_input",
         title="Grad × input",
         published=True,
         differentiated=_all,
@@ -200,24 +199,24 @@ METHODS: Mapping[str, Method] = {
             "the token's share of the explained position's residual stream, by the mixing of all blocks",
             contrastive=False,
         ),
-        "attention_shares.attribute_alti",
+        "attention_shares:attribute_alti",
         title="ALTI",
         mixed=_all,
     ),
     "attention-rollout": Method(
         Measure("share", "attention weights and residuals, multiplied over all blocks", contrastive=False),
-        "attention_shares.attribute_rollout",
+        "attention_shares:attribute_rollout",
         title="Rollout",
         rolled=_all,
     ),
     "attention": Method(
         Measure("share", "attention weights in the last block, averaged over heads", contrastive=False),
-        "attention_shares.attribute_attention",
+        "attention_shares:attribute_attention",
         title="Attention",
     ),
     "random": Method(
         Measure("none", "chance: the same for the same tokens", contrastive=False),
-        "random_scores.attribute_random",
+        "random_scores:attribute_random",
         title="Random",
     ),
 }

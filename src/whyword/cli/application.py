@@ -1,5 +1,6 @@
 """The application: its commands, and what is the same for all of them."""
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -7,25 +8,32 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .commands.ablate import ablate
 from .commands.aer import aer
 from .commands.align import align
 from .commands.compare import compare
 from .commands.datasets import datasets
 from .commands.doctor import doctor
 from .commands.evaluate import evaluate
+from .commands.evaluate_alignment import evaluate_alignment
 from .commands.evidence import evidence
 from .commands.explain import explain
 from .commands.models import models
 from .commands.neurons import neurons
 from .commands.predict import predict
 from .commands.serve import serve
+from .commands.survey import survey
 from .commands.table_and_figures import figures, table
 from .commands.translate import translate
+from .help_layout import Command, Commands
+from .interruption import say_stopped
+from .reporting import tell
 
 __all__ = ["application", "main"]
 
 application = typer.Typer(
     name="whyword",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -35,6 +43,8 @@ for command in (
     explain,
     compare,
     neurons,
+    survey,
+    ablate,
     predict,
     translate,
     align,
@@ -44,11 +54,12 @@ for command in (
     datasets,
     evidence,
     evaluate,
+    evaluate_alignment,
     table,
     figures,
     aer,
 ):
-    application.command()(command)
+    application.command(command.__name__.replace("_", " "), cls=Command)(command)
 
 
 def _show_version(wanted: bool) -> bool:
@@ -68,9 +79,14 @@ def _about(
 
 
 def main() -> None:
-    """Run the command; a reader that closes the pipe is no error."""
+    """Run the command; closed pipes and characters that cannot be encoded are not errors."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         application()
+    except KeyboardInterrupt as interrupt:  # before a command began
+        tell(say_stopped(interrupt))
+        sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

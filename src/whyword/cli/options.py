@@ -1,37 +1,60 @@
-"""Options of the commands that explain a prediction."""
+"""Options that several commands have."""
 
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..attribute.methods import METHODS
+from .reporting import refuse
 
 __all__ = [
+    "METHOD_HELP",
+    "DataFolder",
+    "DatasetNames",
     "FoilWords",
     "Ids",
+    "Limit",
     "MaxMemory",
     "MethodName",
     "NoFoil",
     "Output",
+    "RunFolder",
     "SourceLanguage",
+    "SplitText",
     "TargetLanguage",
     "TargetWord",
+    "Top",
+    "UnitOutput",
+    "moved",
 ]
 
 
 MethodName = Enum("MethodName", {name: name for name in METHODS}, type=str)  # type: ignore[misc]
 """The methods, as choices of an option."""
 
+METHOD_HELP = f"{', '.join(each.value for each in MethodName)}; may be given several times."
+Top = Annotated[int | None, typer.Option("--top", min=1, metavar="N", help="Show only the N strongest.")]
 TargetWord = Annotated[
     str | None,
-    typer.Option("--target", "-t", help="The word to explain. Default: the model's first choice."),
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="WORD",
+        help="The word to explain.",
+        show_default="the model's first choice",
+    ),
 ]
 FoilWords = Annotated[
     list[str] | None,
     typer.Option(
-        "--foil", "-f", help="The word it is compared with; several: their mean. Default: runner-up."
+        "--foil",
+        "-f",
+        metavar="WORD",
+        help="The word it is compared with; of several, their mean.",
+        show_default="the runner-up",
     ),
 ]
 NoFoil = Annotated[
@@ -39,19 +62,80 @@ NoFoil = Annotated[
 ]
 Output = Annotated[
     list[Path] | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Save as .json, .html, .tex, .png, .svg or .csv."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Save as .json, .html, .tex, .png, .svg or .csv; may be given several times.",
+    ),
 ]
-Ids = Annotated[bool, typer.Option("--ids", help="Prompt, target and foils are token ids.")]
+UnitOutput = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Save as .json, .html, .png, .svg or .csv; may be given several times.",
+    ),
+]
+Ids = Annotated[bool, typer.Option("--ids", help="The prompt, target and foils are token ids.")]
 MaxMemory = Annotated[
     str | None,
     typer.Option(
-        "--max-memory", metavar="SIZE", help="What it may take beyond the forward pass: 2GB, 500MB."
+        "--max-memory",
+        metavar="SIZE",
+        help="Memory it may take beyond the forward pass: 2GB, 500MB.",
+        show_default="what is free",
     ),
 ]
 SourceLanguage = Annotated[
     str | None,
-    typer.Option("--source-language", metavar="CODE", help="Of a model that knows many: zho_Hans."),
+    typer.Option(
+        "--source-language",
+        metavar="CODE",
+        help="Language of the source, where a model knows many: zho_Hans.",
+    ),
 ]
 TargetLanguage = Annotated[
-    str | None, typer.Option("--target-language", metavar="CODE", help="The same: eng_Latn.")
+    str | None,
+    typer.Option("--target-language", metavar="CODE", help="Language of the translation: eng_Latn."),
 ]
+DatasetNames = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATASETS",
+        help="Names: blimp, sva, ioi, builtin, or single ones: aga, sva-2, builtin-npi …",
+    ),
+]
+DataFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--data", metavar="FOLDER", help="Where their files are, or builtin.", show_default="the hub"
+    ),
+]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=1, metavar="N", help="Use only the first N examples.")
+]
+SplitText = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        metavar="GROUPS",
+        help="Groups of examples: by words of the prefix (this,that|these,those) or by a column (number).",
+    ),
+]
+RunFolder = Annotated[
+    Path, typer.Option("--out", metavar="RUN", help="Folder of the run; one that was stopped goes on.")
+]
+
+
+def moved(flag: str, wrong: str, remedy: Callable[[Any], str]) -> Any:
+    """Give an option that is now elsewhere: it is not in the help, and says where."""
+
+    def say(value: Any) -> Any:
+        if value:
+            refuse(wrong, remedy(value))
+            raise typer.Exit(2)
+        return value
+
+    return typer.Option(flag, hidden=True, is_eager=True, callback=say)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 import typer
 
 from ..errors import WhywordError
+from .interruption import say_stopped
+from .remedies import list_options, word_for_command
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -22,9 +24,11 @@ __all__ = [
     "Debug",
     "Dtype",
     "Json",
+    "ModelName",
     "ModelNames",
     "print_json",
     "print_view",
+    "refuse",
     "reporting",
     "show_progress",
     "tell",
@@ -39,26 +43,44 @@ Debug = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON document and nothing else.")]
 Bos = Annotated[
     bool | None,
-    typer.Option("--bos/--no-bos", help="Force a BOS token, or none.", show_default="as the tokenizer does"),
+    typer.Option(
+        "--bos/--no-bos", help="Put a BOS token first, or leave it out.", show_default="as the tokenizer does"
+    ),
 ]
-Chat = Annotated[bool, typer.Option("--chat", help="The prompt is a user's turn of a chat.")]
+Chat = Annotated[bool, typer.Option("--chat", help="The prompt is the user's turn of a chat.")]
 Allow = Annotated[
-    list[str] | None, typer.Option("--allow", help="pickle or remote-code: refused unless named.")
+    list[str] | None,
+    typer.Option("--allow", metavar="WHAT", help="pickle or remote-code, which are refused otherwise."),
 ]
-Dtype = Annotated[str | None, typer.Option("--dtype", help="float32, float64, float16 or bfloat16.")]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        metavar="TYPE",
+        help="Type of the weights: float32, float64, float16 or bfloat16.",
+        show_default="that of the checkpoint",
+    ),
+]
+_MODEL = "Hub name, folder or .gguf file"
+_DEFAULT_MODEL = "SmolLM2-135M-Instruct"
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", "-m", metavar="MODEL", help=f"{_MODEL}.", show_default=_DEFAULT_MODEL),
+]
 ModelNames = Annotated[
     list[str] | None,
     typer.Option(
         "--model",
         "-m",
         metavar="MODEL",
-        help="Hub name, folder or .gguf file; may be given several times. Default: SmolLM2-135M-Instruct.",
+        help=f"{_MODEL}; may be given several times.",
+        show_default=_DEFAULT_MODEL,
     ),
 ]
 
 
 def reporting(command: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Tell the user of an error in its two lines, and leave with exit code 2."""
+    """Tell the user of an error in its two lines, and leave with exit code 2; on Ctrl-C with 130."""
 
     @wraps(command)
     def run(*arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
@@ -67,13 +89,19 @@ def reporting(command: Callable[_Parameters, _Result]) -> Callable[_Parameters, 
         except WhywordError as error:
             if options.get("debug"):
                 raise
-            tell(f"[bold red]error:[/] {_plain(error.wrong)}\n{_plain(error.remedy)}")
+            known = list_options(command)
+            refuse(word_for_command(error.wrong, known), word_for_command(error.remedy, known))
             raise typer.Exit(2) from None
-        except KeyboardInterrupt:
-            tell("stopped")
+        except KeyboardInterrupt as interrupt:
+            tell(_plain(say_stopped(interrupt)))
             raise typer.Exit(130) from None
 
     return run
+
+
+def refuse(wrong: str, remedy: str) -> None:
+    """Print an error in its two lines to stderr."""
+    tell(f"[bold red]error:[/] {_plain(wrong)}\n{_plain(remedy)}")
 
 
 def tell(message: str) -> None:

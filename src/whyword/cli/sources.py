@@ -11,9 +11,10 @@ from .reporting import show_progress
 
 if TYPE_CHECKING:
     from ..ask.prompt import Prompt
+    from ..data import Dataset
     from ..models import Model
 
-__all__ = ["Source", "open_models", "quiet_transformers", "read_source", "read_word"]
+__all__ = ["Source", "open_models", "quiet_transformers", "read_dataset_files", "read_source", "read_word"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,13 @@ def open_models(
             model = load(name, dtype=dtype, allow=allow)
         yield model
         del model
+
+
+def read_dataset_files(names: Sequence[str], folder: str | None) -> "list[Dataset]":
+    """Read datasets by name, from a folder where there is one; names may be joined by commas."""
+    from ..data import read_datasets
+
+    return read_datasets([name for each in names for name in each.split(",")], folder)
 
 
 def quiet_transformers() -> None:

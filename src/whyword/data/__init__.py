@@ -1,4 +1,4 @@
-"""Datasets of minimal pairs, and the words that decide between their two sentences."""
+"""Datasets of minimal pairs, and the words that decide between the two sentences of a pair."""
 
 from .dataset_names import GROUPS, PUBLISHED, SUITE
 from .evidence_rules import PHENOMENA

@@ -1,4 +1,4 @@
-"""The built-in suite: examples from the grammar, the same for the same seed, and balanced."""
+"""The built-in suite: balanced examples from the grammar, reproducible by seed."""
 
 import hashlib
 import json
@@ -13,15 +13,15 @@ from .grammar import GRAMMAR, Draft, unmark
 __all__ = ["COUNT", "make_builtin"]
 
 COUNT = 200
-"""Examples of each phenomenon, unless another number is asked for."""
+"""Default number of examples of each phenomenon."""
 _TRIES = 200
-"""Draws in a row that may be nothing new before there is nothing new to be had."""
+"""How many draws in a row may bring nothing new before the grammar counts as exhausted."""
 
 
 def make_builtin(name: str, count: int = COUNT, seed: int = 0) -> Dataset:
-    """Make a dataset of the built-in suite; examples 0 and 1, 2 and 3, … are the two of a pair."""
+    """Make a dataset of the built-in suite; examples 0 and 1, 2 and 3, … form pairs."""
     if count < 2 or count % 2:
-        raise InputError(f"{count} examples were asked for.", "They come in pairs: ask for 2, 4, 6, …")
+        raise InputError(f"{count} examples were requested.", "They come in pairs: ask for 2, 4, 6, …")
     known, draw = SUITE[name], GRAMMAR[name]
     dealer = _Dealer(f"{seed} {name}")
     drafts: dict[tuple[str, str], Draft] = {}
@@ -32,7 +32,7 @@ def make_builtin(name: str, count: int = COUNT, seed: int = 0) -> Dataset:
         tries = tries + 1 if any(key in drafts for key in keys) else 0
         if tries > _TRIES:
             raise InputError(
-                f"{name} has no {count} different examples: {len(drafts)} were found.", "Ask for fewer."
+                f"{name} has {len(drafts)} different examples, {count} were requested.", "Ask for fewer."
             )
         if tries == 0:
             drafts.update(zip(keys, pair, strict=True))
@@ -50,7 +50,7 @@ def make_builtin(name: str, count: int = COUNT, seed: int = 0) -> Dataset:
 
 
 class _Dealer:
-    """Deals words like cards: each slot has its own pack, shuffled anew when all of it was dealt."""
+    """Deals words like cards: each slot has its own pack, shuffled again when all of it was dealt."""
 
     def __init__(self, seed: str) -> None:
         self.random = random.Random(seed)

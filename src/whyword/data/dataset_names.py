@@ -1,4 +1,4 @@
-"""The datasets that exist: their names, the files they are in, and how their evidence is found."""
+"""The known datasets: their names, their files, and how their evidence is found."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ class Published:
     name: str
     """Short name."""
     title: str
-    """The name its authors gave it; for SVA and IOI, what it is."""
+    """The name its authors gave it; for SVA and IOI, a description."""
     group: str
     phenomenon: str
     files: tuple[str, ...]
-    """Names of its file without the ending, the preferred one first."""
+    """Names of its file without the extension, the preferred one first."""
     attractors: int | None = None
-    """SVA only: nouns between subject and verb that call for the wrong verb. One file holds all numbers."""
+    """SVA only: how many nouns between subject and verb have the other number. One file holds all of them."""
 
 
 _BLIMP = {
@@ -41,7 +41,7 @@ _BLIMP = {
     "rpsv": ("regular_plural_subject_verb_agreement_1", "subject"),
 }
 _SPELLINGS = {"determiner_noun_agreement_with_adjective_1": ("determiner_noun_agreement_with_adj_1",)}
-"""Other names under which a paradigm was published."""
+"""Other names that a paradigm was published under."""
 _SVA_FILES = ("lgd_dataset", "lgd_dataset_partial", "sva")
 _COUNTS = {1: "1 attractor", 2: "2 attractors", 3: "3 attractors", 4: "4 attractors"}
 
@@ -85,7 +85,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     f"{BUILTIN}-blimp": tuple(n for n, known in SUITE.items() if known.phenomenon not in ("subject", "name")),
     f"{BUILTIN}-sva": tuple(n for n, known in SUITE.items() if known.phenomenon == "subject"),
 }
-"""Names that stand for several. ipsv and rpsv are not in the paper's table: read when they are named."""
+"""Names of groups. ipsv and rpsv are not in the paper's table and are only read by name."""
 
 
 def expand_names(names: Sequence[str], builtin: bool = False) -> list[str]:
@@ -114,7 +114,7 @@ def _unknown(name: str, wanted: str, builtin: bool) -> InputError:
     titles = {known.title: known.name for known in PUBLISHED.values()}
     known = [*SUITE, *GROUPS, *(() if builtin else (*PUBLISHED, *titles))]
     near = list(dict.fromkeys(titles.get(other, other) for other in get_close_matches(wanted, known, n=3)))
-    hint = f"Near it: {', '.join(near)}. " if near else ""
+    hint = f"Similar: {', '.join(near)}. " if near else ""
     where = " in the built-in suite" if builtin else ""
     return InputError(f"There is no dataset {name!r}{where}.", hint + _say_known(builtin))
 

@@ -1,4 +1,4 @@
-"""Evidence columns of a file: written by a rule, and compared with those that are there."""
+"""Evidence columns of a file: written by a rule, and compared with existing ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ _COLUMNS = ("target", "target_phrase")
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A row whose column says something else than the rule."""
+    """A row in which column and rule differ."""
 
     row: int
     prefix: str
@@ -33,12 +33,12 @@ class Comparison:
 
     column: str
     rows: int
-    """Rows in which the column says anything."""
+    """Rows in which the column is not empty."""
     disagreements: tuple[Disagreement, ...]
 
     @property
     def share(self) -> float:
-        """The part of its rows that agree."""
+        """The share of its rows that agree."""
         return 1 - len(self.disagreements) / self.rows
 
 
@@ -49,12 +49,12 @@ class Agreement:
     phenomenon: str
     rows: int
     skipped: tuple[Skipped, ...]
-    """Rows without a pair to look at, and rows in which nothing was found."""
+    """Rows without a usable pair, and rows in which nothing was found."""
     comparisons: tuple[Comparison, ...]
-    """One for each evidence column that was there."""
+    """One for each existing evidence column."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return {
             "schema": "whyword.evidence/1",
             "phenomenon": self.phenomenon,
@@ -73,13 +73,13 @@ class Agreement:
 
 
 def guess_phenomenon(path: Path) -> str | None:
-    """Tell the phenomenon of a file that has the name of a dataset."""
+    """Guess the phenomenon from the name of a file."""
     stem = path.stem.lower()
     return next((known.phenomenon for known in PUBLISHED.values() if stem in known.files), None)
 
 
 def annotate(table: Table, phenomenon: str, pipeline: str | None = None) -> tuple[Table, Agreement]:
-    """Write the evidence columns of a table by a rule, and compare them with those that are there."""
+    """Write the evidence columns of a table by a rule, and compare them with existing ones."""
     phenomenon = require_phenomenon(phenomenon)
     has_phrase = PHENOMENA[phenomenon].has_phrase
     known = Published(Path(table.source).stem, "", "", phenomenon, ())
@@ -99,12 +99,12 @@ def annotate(table: Table, phenomenon: str, pipeline: str | None = None) -> tupl
 
 
 def _without_evidence(columns: Mapping[str, str]) -> dict[str, str]:
-    """Take the answers away before a rule is asked."""
+    """Remove the evidence columns before a rule is applied."""
     return {name: value for name, value in columns.items() if not name.startswith("target")}
 
 
 def _cells(example: Example | None, written: Sequence[str]) -> dict[str, str]:
-    """Give what is written into a row; NA where nothing was found."""
+    """Return the evidence cells of a row; NA where nothing was found."""
     if example is None:
         return dict.fromkeys(written, "NA")
     cells: dict[str, str] = {}
@@ -117,7 +117,7 @@ def _cells(example: Example | None, written: Sequence[str]) -> dict[str, str]:
 def _compare(
     rows: Sequence[Mapping[str, str]], found: Mapping[int, Example], known: Published, column: str
 ) -> Comparison:
-    """List the rows in which a column says something else: another word, or the same one elsewhere."""
+    """List the rows in which a column differs: another word, or the same one elsewhere."""
     disagreements = []
     count = 0
     for row, columns in enumerate(rows):

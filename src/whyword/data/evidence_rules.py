@@ -1,9 +1,9 @@
 """Which word decides: rules over a parse, one for each phenomenon.
 
-A rule says what text is parsed and which token of the parse is the evidence. It sees the prefix, the target
-and the sentence, never an evidence column. Some have something to fall back on, since parsers are often wrong
-where a verb looks like a noun ("Tina fires herself"). Tokens are compared with ==, for spaCy makes new
-objects of them at every look.
+A rule says which text is parsed and which token of the parse is the evidence. It sees the prefix, the target
+and the sentence, never an evidence column. Some rules have a fallback, since parsers are often wrong where a
+verb looks like a noun ("Tina fires herself"). Tokens are compared with ==, because spaCy makes new objects
+at every access.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from .examples import Example
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
-else:  # not every user has spaCy, and shapes are checked at run time in tests
+else:  # spaCy is optional, and tests check annotations at run time
     Doc: TypeAlias = object
     Token: TypeAlias = object
 
@@ -33,24 +33,24 @@ class Rule:
     """How the evidence of one phenomenon is found."""
 
     about: str
-    """What the evidence is, for people."""
+    """What the evidence is, in words."""
     text: Callable[[Example], str]
-    """What is parsed; it begins with the prefix."""
+    """The text that is parsed; it begins with the prefix."""
     find: "Callable[[Doc, Example], Token | None]"
-    """Gives the token that decides."""
+    """Returns the deciding token."""
     has_phrase: bool
     """Whether the phrase that the token heads is written too."""
 
 
 def whole_sentence(example: Example) -> str:
-    """Give the sentence as it was published, or the prefix and the target."""
+    """Return the sentence as it was published, or the prefix and the target."""
     cut = f"{example.prefix} {example.target}"
     sentence = example.columns.get("sentence_good", "")
     return sentence if sentence.startswith(cut) else f"{cut}."
 
 
 def with_plain_verb(example: Example) -> str:
-    """Put a verb that is nothing but a verb in place of the target: "The plays about travel | confuse"."""
+    """Put an unambiguous verb in place of the target: "The plays about travel | confuse"."""
     return f"{example.prefix} would be good."
 
 
@@ -60,7 +60,7 @@ def subject_of_verb(doc: Doc, example: Example) -> Token | None:
 
 
 def subject_of_anaphor(doc: Doc, example: Example) -> Token | None:
-    """Find the subject of the clause that the anaphor is in; or the first noun: subjects come first."""
+    """Find the subject of the anaphor's clause; failing that, the first noun: subjects come first."""
     found = _subject_above(_token_after(doc, example), example)
     if found is not None and found.pos_ in _NOUNS:
         return found
@@ -68,7 +68,7 @@ def subject_of_anaphor(doc: Doc, example: Example) -> Token | None:
 
 
 def verb_of_agent(doc: Doc, example: Example) -> Token | None:
-    """Find the verb that "by" belongs to; or the last participle."""
+    """Find the verb that "by" belongs to; failing that, the last participle."""
     prefix = _prefix_of(doc, example)
     agents = [token for token in prefix if token.dep_ == "agent"]
     if agents:
@@ -78,7 +78,7 @@ def verb_of_agent(doc: Doc, example: Example) -> Token | None:
 
 
 def determiner_of_noun(doc: Doc, example: Example) -> Token | None:
-    """Find the determiner of the noun that shows its number ("the" does not); or the last such word."""
+    """Find the determiner that shows the noun's number ("the" does not); failing that, the last such word."""
     prefix = _prefix_of(doc, example)
     noun = _token_after(doc, example)
     shown = [token for token in prefix if token.lower_ in _WITH_NUMBER]
@@ -87,12 +87,12 @@ def determiner_of_noun(doc: Doc, example: Example) -> Token | None:
 
 
 def even(doc: Doc, example: Example) -> Token | None:
-    """Find "even", which does not license what it seems to."""
+    """Find "even", which does not license "ever"."""
     return next((token for token in _prefix_of(doc, example) if token.lower_ == "even"), None)
 
 
 def name_itself(doc: Doc, example: Example) -> Token | None:
-    """Find the first mention of the name that is missing."""
+    """Find the first mention of the name that comes next."""
     found = find_in_prefix(example.prefix, example.target)
     return next((token for token in doc if found and token.idx == found[0][0]), None)
 
@@ -108,7 +108,7 @@ PHENOMENA: dict[str, Rule] = {
 
 
 def require_phenomenon(name: str) -> str:
-    """Give the phenomenon of a name: its own, or that of a dataset."""
+    """Return the phenomenon that a name stands for: one of PHENOMENA, or that of a dataset."""
     wanted = name.strip().lower()
     if wanted in PHENOMENA:
         return wanted
@@ -126,7 +126,7 @@ def _prefix_of(doc: Doc, example: Example) -> "list[Token]":
 
 
 def _token_after(doc: Doc, example: Example) -> Token | None:
-    """Give the head of what was put after the prefix: the target, or the verb in its place."""
+    """Return the head of what follows the prefix: the target, or the verb in its place."""
     start, end = len(example.prefix), len(example.prefix) + 1 + len(example.target)
     after = [token for token in doc if start <= token.idx < end]
     return next((token for token in after if token.head == token or token.head not in after), None)

@@ -18,11 +18,11 @@ and rpsv.
 """
 
 _HEAD_ONLY = re.compile(r"(builtin-)?(sva-\d|darn|ipsv|rpsv)")
-"""Datasets whose phrase is often the whole prefix, which would make every rank the first."""
+"""Datasets whose phrase is often the whole prefix, so that every rank would be 1."""
 
 
 def choose_evidence(example: Example, kind: str) -> Spans:
-    """Give the spans that count as evidence; none where they are not known."""
+    """Return the spans that count as evidence; empty where none are known."""
     if kind not in EVIDENCE_KINDS:
         raise InputError(f"There is no evidence {kind!r}.", f"There is: {', '.join(EVIDENCE_KINDS)}.")
     if kind == "word":
@@ -31,14 +31,14 @@ def choose_evidence(example: Example, kind: str) -> Spans:
         return example.phrase or example.word
     if _HEAD_ONLY.fullmatch(example.dataset):
         return example.word
-    # A published phrase that runs past the prefix is not replaced by the word: the paper left such rows out.
+    # A published phrase that runs past the prefix is not replaced by the word: the paper skipped such rows.
     return example.phrase if example.phrase or "target_phrase" in example.columns else example.word
 
 
 def locate_tokens(tokens: Tokens, spans: Sequence[Span]) -> tuple[int, ...]:
-    """Give the indices of all tokens that have a visible character of a span.
+    """Return the indices of all tokens that have a visible character of a span.
 
-    A token that merely reaches over the space beside a word is not part of it; nor is a BOS token.
+    A token that covers only the space next to a word does not count; nor does a BOS token.
     """
     return tuple(
         index
@@ -53,9 +53,9 @@ def locate_tokens(tokens: Tokens, spans: Sequence[Span]) -> tuple[int, ...]:
 
 
 def find_in_prefix(prefix: str, text: str, within: Spans = (), last: bool = False) -> Spans:
-    """Find whole words as they are written: "painting" is not in "paintings", "this" is not "This".
+    """Find whole words, case-sensitively: "painting" is not in "paintings", "this" is not "This".
 
-    Of several occurrences the one inside `within` is meant, then the last or the first.
+    Of several occurrences the one inside `within` is taken; otherwise the last or the first.
     """
     if not text.strip():
         return ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 __all__ = ["Dataset", "Example", "Skipped", "Span", "Spans"]
 
 Span = tuple[int, int]
-"""Where something starts and ends in the prefix, in characters; no spaces at its edges."""
+"""Start and end in the prefix, in characters, without spaces at the edges."""
 Spans = tuple[Span, ...]
 
 
@@ -20,9 +20,9 @@ class Example:
     """Its row in the file, counted from 0."""
     prefix: str
     target: str
-    """The word that grammar asks for."""
+    """The grammatical continuation."""
     foil: str
-    """The word that would be wrong."""
+    """The ungrammatical continuation."""
     word: Spans = ()
     """Evidence as a word (column `target` of the published files); empty where it is not known."""
     phrase: Spans = ()
@@ -31,7 +31,7 @@ class Example:
     """All columns of its row, to split a dataset by."""
 
     def evidence_text(self) -> str:
-        """Give the evidence word as it stands in the prefix."""
+        """Return the evidence word as it stands in the prefix."""
         return " … ".join(self.prefix[start:end] for start, end in self.word)
 
 
@@ -46,13 +46,13 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The examples of one dataset, what had to be left out, and where it all came from."""
+    """The examples of one dataset, the rows that were skipped, and where they came from."""
 
     name: str
     """Its short name."""
     title: str
     group: str
-    """BLiMP, SVA, IOI or builtin: what means are taken over."""
+    """BLiMP, SVA, IOI or builtin: the group that means are taken over."""
     phenomenon: str
     """Which rule finds its evidence in a parse: see `PHENOMENA`."""
     examples: tuple[Example, ...]
@@ -71,7 +71,7 @@ class Dataset:
         return any(example.word or example.phrase for example in self.examples)
 
     def first(self, count: int) -> "Dataset":
-        """Give what is among the first rows, rows that were skipped counted with the others."""
+        """Return the dataset cut to its first rows; skipped rows count."""
         used, unused = {example.row for example in self.examples}, {skipped.row for skipped in self.skipped}
         kept = frozenset(sorted(used | unused)[:count])
         return replace(

@@ -1,4 +1,4 @@
-"""Files in the published layouts: csv, tsv with and without a header, jsonl; and where they are."""
+"""Files in the published layouts: finding and reading csv, tsv with and without a header, and jsonl."""
 
 import csv
 import hashlib
@@ -15,7 +15,7 @@ from .dataset_names import Published
 __all__ = ["SUFFIXES", "Table", "find_file", "holds_file", "read_table", "render_table"]
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
-"""The preferred one first: csv files are the ones with evidence columns."""
+"""Preferred first: csv files are the ones with evidence columns."""
 
 _PAIR = ("one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad")
 _HEADERLESS = {
@@ -28,12 +28,12 @@ _LAYOUTS = (
     ("sentence_good", "sentence_bad"),
     ("ioi_sentences",),
 )
-"""A file has one of these: a pair cut before its difference, the two sentences, or the one of IOI."""
+"""A file has one of these: a pair cut before its difference, two sentences, or an IOI sentence."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a file as they stand."""
+    """The rows of a file, unchanged."""
 
     rows: tuple[dict[str, str], ...]
     columns: tuple[str, ...]
@@ -42,14 +42,14 @@ class Table:
 
 
 def find_file(known: Published, folder: Path) -> Path:
-    """Find the file of a dataset in a folder, at any depth; or take the one file that was given instead."""
+    """Find the file of a dataset in a folder, at any depth; a file is taken as it is."""
     if folder.is_file():
         return folder
     found = _candidates(known, folder)
     if not found:
         raise InputError(
             f"There is no file of {known.name} in {folder}.",
-            f"Its name would be {known.files[0]} with one of the endings {', '.join(SUFFIXES)}.",
+            f"Expected: {known.files[0]} with one of the extensions {', '.join(SUFFIXES)}.",
         )
     best = [path for rank, path in found if rank == found[0][0]]
     if len(best) > 1:
@@ -89,7 +89,7 @@ def read_table(path: Path) -> Table:
         data = path.read_bytes()
         text = data.decode("utf-8-sig")
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.", "Name a file that is there.") from None
+        raise InputError(f"{path} cannot be read: {error.strerror}.", "Name an existing file.") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8: {error.reason}.", "Convert it to UTF-8 first.") from None
     rows = _read_jsonl(path, text) if suffix == ".jsonl" else _read_separated(text, suffix == ".tsv")
@@ -99,7 +99,7 @@ def read_table(path: Path) -> Table:
 
 
 def render_table(table: Table, suffix: str) -> str:
-    """Write rows as text, in the layout that an ending names."""
+    """Write rows as text, in the layout of a file extension."""
     if suffix == ".jsonl":
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.rows)
     buffer = io.StringIO(newline="")
@@ -156,6 +156,6 @@ def _require_columns(name: str, columns: Sequence[str]) -> None:
         return
     shown = ", ".join(column or "(no name)" for column in columns) or "none"
     raise InputError(
-        f"{name} has other columns than those of a dataset: {shown}.",
+        f"{name} does not have the columns of a dataset: {shown}.",
         f"Expected: {', '.join(_PAIR)} (evidence: target, target_phrase); or sentence_good, sentence_bad.",
     )

@@ -1,9 +1,9 @@
 """A small grammar of English: minimal pairs for every phenomenon, two at a time.
 
-A draw gives two examples that differ only in what the phenomenon turns on: singular and plural, her and him,
-one name and the other. What is right in one is wrong in the other, so every word is as often target as foil.
-The agents of passives are the exception: there the living being is right in both, in either number.
-In a template the evidence stands between marks: [word], <phrase>.
+A draw returns two examples that differ only in what the phenomenon is about: singular and plural, her and
+him, one name and the other. What is right in one is wrong in the other, so every word is target as often as
+foil. Agents of passives are the exception: the living being is right in both examples, in either number.
+In a template the evidence is marked: [word], <phrase>.
 """
 
 import re
@@ -15,7 +15,7 @@ from .examples import Spans
 __all__ = ["GRAMMAR", "Deal", "Draft", "unmark"]
 
 Deal = Callable[[str, Sequence[str]], str]
-"""Gives the next word of a list, by the name of the slot: all of them once before any comes again."""
+"""Returns the next word of a list, by the name of the slot: each word once before any is repeated."""
 
 
 class Draft(NamedTuple):
@@ -28,7 +28,7 @@ class Draft(NamedTuple):
 
 
 def _list(text: str, between: str | None = None) -> list[str]:
-    """Give the parts of a list that is written out as text."""
+    """Split a list that is written as text."""
     return [part.strip() for part in text.split(between)]
 
 
@@ -53,7 +53,7 @@ THINGS = _list(
     "basket baskets, ladder ladders, bucket buckets, pillow pillows, hammer hammers, sofa sofas",
     ",",
 )
-REFLEXIVE = _list(  # nothing here shows the number of the subject
+REFLEXIVE = _list(  # none of these shows the number of the subject
     "blamed, hurt, could see, did not recognize, should not trust, introduced, might have injured, "
     "laughed at, had to defend, wanted to protect, will never forgive, tried to help, often talked about, "
     "quietly praised",
@@ -65,7 +65,7 @@ OPENINGS = ("", "I think that ", "They say that ", "You know that ")
 ADJECTIVES = ("", "old ", "new ", "other ", "strange ", "")
 ADVERBS = ("", " still", " always", " often", " clearly", "")
 
-FRAMES = (  # subjects; then what stands between a subject and its verb, from near to far
+FRAMES = (  # subjects; then what comes between a subject and its verb, in order
     (
         "letter letters, story stories, report reports, poem poems, song songs, article articles, book books",
         "about the: writer writers, doctor doctors, farmer farmers, soldier soldiers, singer singers",
@@ -88,7 +88,7 @@ FRAMES = (  # subjects; then what stands between a subject and its verb, from ne
         "near the: river rivers, lake lakes, park parks, bridge bridges, forest forests, market markets",
     ),
 )
-OBJECTS = (  # verbs; what they may be done to; adjectives for these
+OBJECTS = (  # verbs; their objects; adjectives for these
     (
         "bought sold found lost needed wanted painted repaired",
         "chair chairs, table tables, boat boats, car cars, clock clocks, lamp lamps, guitar guitars",
@@ -105,7 +105,7 @@ OBJECTS = (  # verbs; what they may be done to; adjectives for these
         "short long strange famous boring wonderful",
     ),
 )
-PASSIVES = (  # to whom or what it happens; what only a living being does to it
+PASSIVES = (  # patients; verbs that only a living being can be the agent of
     (
         ", ".join((*WOMEN, *MEN)),
         "admired invited thanked praised forgiven hugged kissed insulted respected interviewed questioned",
@@ -120,7 +120,7 @@ PASSIVES = (  # to whom or what it happens; what only a living being does to it
     ),
 )
 AGENTS = _list("the our their these")
-LICENSING = (  # what licenses "ever" and excludes "never", what does the opposite, the auxiliaries of both
+LICENSING = (  # a subject that licenses "ever", one that licenses "never", the auxiliaries of both
     ("<[No] {one}> {place}", "<[Even] the {one}> {place}", "has had would will"),
     ("<[None] of the {many}> {place}", "<[Some] of the {many}> {place}", "have had would will"),
     ("<[Neither] of the {many}> {place}", "<[One] of the {many}> {place}", "has had would will"),
@@ -144,7 +144,7 @@ GIFTS = _list("a book, a drink, a ring, some flowers, a letter, an apple, a tick
 GENDERS = {"women": (WOMEN, WOMEN), "men": (MEN, MEN), "woman, man": (WOMEN, MEN), "man, woman": (MEN, WOMEN)}
 
 
-# --- Draws: a pair of examples from the words that are dealt.
+# --- Draws: a pair of examples from dealt words.
 
 
 def draw_gender(deal: Deal) -> tuple[Draft, Draft]:
@@ -191,7 +191,7 @@ def draw_verb(deal: Deal, attractors: int) -> tuple[Draft, Draft]:
         single, several = deal(f"step {kind} {index}", _list(nouns, ",")).split()
         after_one, after_many = f"{after_one} {preposition} {several}", f"{after_many} {preposition} {single}"
     opening, adjective, adverb = "", "", ""
-    if not attractors:  # something else must come between, or before
+    if not attractors:  # an opening or an adverb varies the prefix instead
         opening, adjective = deal("opening", OPENINGS), deal("adjective", ADJECTIVES)
         adverb = deal("adverb", ADVERBS)
     the = "the" if opening else "The"
@@ -214,7 +214,7 @@ def draw_agent(deal: Deal) -> tuple[Draft, Draft]:
 
 
 def draw_polarity(deal: Deal) -> tuple[Draft, Draft]:
-    """Draw "ever" after what licenses it, "never" after what does not: standard English negates once."""
+    """Draw "ever" after what licenses it, "never" after what does not."""
     kind = deal("kind", _places(LICENSING))
     *templates, auxiliaries = LICENSING[int(kind)]
     one, many = deal("person", PEOPLE).split()
@@ -224,7 +224,7 @@ def draw_polarity(deal: Deal) -> tuple[Draft, Draft]:
 
 
 def draw_name(deal: Deal) -> tuple[Draft, Draft]:
-    """Draw the name that is missing: of two names, the one that does not act in the second half."""
+    """Draw the indirect object: of two names, the one that is not the giver."""
     genders = deal("genders", list(GENDERS))
     first = second = deal(f"first {genders}", GENDERS[genders][0])
     while first == second:
@@ -260,7 +260,7 @@ _MARKS = re.compile(r"[\[\]<>]")
 
 
 def unmark(marked: str) -> tuple[str, Spans, Spans]:
-    """Take the marks out: give the text, and where the word and the phrase are."""
+    """Remove the marks: return the text, and the spans of the word and the phrase."""
     return _MARKS.sub("", marked), _between(marked, "[]"), _between(marked, "<>")
 
 
@@ -274,7 +274,7 @@ def _between(marked: str, marks: str) -> Spans:
 def _swap(
     starts: Sequence[str], frame: str, words: Sequence[str], column: dict[str, tuple[str, str]]
 ) -> tuple[Draft, Draft]:
-    """Put two starts into one frame: what is right after one is wrong after the other."""
+    """Put two subjects into one frame: what is right after one is wrong after the other."""
     ((name, values),) = column.items()
     return (
         Draft(frame.format(starts[0]), words[0], words[1], {name: values[0]}),

@@ -12,7 +12,7 @@ __all__ = ["read_from_hub"]
 
 _REPOSITORIES = {"BLiMP": "nyu-mll/blimp", "IOI": "fahamu/ioi"}
 _FIRST_ROWS = {"IOI": 1000}
-"""How many rows were published with evidence: the repository has many more."""
+"""How many rows were published with evidence; the repository has many more."""
 
 
 def read_from_hub(known: Published) -> Table:
@@ -40,7 +40,7 @@ def _fetch(repository: str, configuration: str | None, count: int | None) -> Any
     except ImportError:
         raise InputError(
             "Datasets from the hub need the package datasets, which is not installed.",
-            "pip install 'whyword[hub-data]', name a folder (--data), or take the built-in suite: builtin.",
+            "Install it (pip install datasets), name a folder (--data), or use the built-in suite: builtin.",
         ) from None
     try:
         split = "train" if count is None else f"train[:{count}]"
@@ -49,5 +49,5 @@ def _fetch(repository: str, configuration: str | None, count: int | None) -> Any
         what = str(error).strip().split("\n")[0] or type(error).__name__
         raise InputError(
             f"{repository} cannot be fetched from the hub: {what}",
-            "Check the network, name a folder (--data), or take the built-in suite: builtin.",
+            "Check the network, name a folder (--data), or use the built-in suite: builtin.",
         ) from None

@@ -1,4 +1,4 @@
-"""Evidence from parses: with whatever English pipeline of spaCy there is."""
+"""Evidence from parses, with any English spaCy pipeline."""
 
 import json
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ _BATCH = 128
 def find_evidence(
     examples: Sequence[Example], phenomenon: str, pipeline: str | None = None
 ) -> tuple[list[Example], list[Skipped]]:
-    """Find the evidence of examples by parsing them; what they say of it themselves is not looked at.
+    """Find the evidence of examples by parsing them; evidence that they already have is ignored.
 
-    `phenomenon` is one of `PHENOMENA` or the name of a dataset; `pipeline` the name of an English pipeline of
-    spaCy (None: one that is installed). Examples whose evidence is not found are given back as skipped.
+    `phenomenon` is one of `PHENOMENA` or the name of a dataset; `pipeline` the name of an English spaCy
+    pipeline (None: one that is installed). Examples whose evidence is not found are returned as skipped.
     """
     rule = PHENOMENA[require_phenomenon(phenomenon)]
     parse = open_pipeline(pipeline)
@@ -44,7 +44,7 @@ def find_evidence(
 
 
 def add_evidence(dataset: Dataset, pipeline: str | None = None) -> Dataset:
-    """Give a dataset whose evidence is found by parsing, where the file had none."""
+    """Return a dataset with evidence found by parsing, where the file had none."""
     examples, skipped = find_evidence(dataset.examples, dataset.phenomenon, pipeline)
     rows = sorted((*dataset.skipped, *skipped), key=lambda each: each.row)
     return replace(dataset, examples=tuple(examples), skipped=tuple(rows))
@@ -55,7 +55,7 @@ def open_pipeline(name: str | None = None) -> Any:
     installed = list_pipelines()
     if name is None and not installed:
         raise InputError(
-            "No English pipeline of spaCy is installed.", "python -m spacy download en_core_web_sm"
+            "No English spaCy pipeline is installed.", "Run: python -m spacy download en_core_web_sm"
         )
     try:
         pipeline = _load(name or installed[0])
@@ -63,14 +63,14 @@ def open_pipeline(name: str | None = None) -> Any:
         known = f"Installed: {', '.join(installed)}. " if installed else ""
         raise InputError(
             f"The pipeline {name or installed[0]!r} cannot be loaded: {str(error).splitlines()[0]}",
-            f"{known}Another is had with: python -m spacy download en_core_web_sm",
+            f"{known}To install another: python -m spacy download en_core_web_sm",
         ) from None
     missing = [part for part in _NEEDED if part not in pipeline.pipe_names]
     if missing or pipeline.lang != "en":
         lacks = f"has no {' and no '.join(missing)}" if missing else f"is for {pipeline.lang!r}, not English"
         raise InputError(
             f"The pipeline {name or installed[0]!r} {lacks}.",
-            "Take one that tags and parses English, such as en_core_web_sm.",
+            "Use one that tags and parses English, such as en_core_web_sm.",
         )
     return pipeline
 
@@ -82,7 +82,7 @@ def _load(name: str) -> Any:
 
 
 def list_pipelines() -> list[str]:
-    """Name the English pipelines that are installed, the one that is taken by itself first."""
+    """List the installed English pipelines, the default first."""
     spacy = _import_spacy()
     english = []
     for name in spacy.util.get_installed_models():
@@ -93,7 +93,7 @@ def list_pipelines() -> list[str]:
 
 
 def _phrase_of(token: Any, example: Example) -> Spans:
-    """Give the phrase that a token heads, as far as it is in the prefix."""
+    """Return the phrase that a token heads, as far as it is in the prefix."""
     start, last = token.left_edge.idx, token.right_edge
     end = min(last.idx + len(last), len(example.prefix))
     return ((start, start + len(example.prefix[start:end].rstrip())),)
@@ -106,6 +106,6 @@ def _import_spacy() -> Any:
     except ImportError:
         raise InputError(
             "Evidence is found with spaCy, which is not installed.",
-            "pip install 'whyword[evidence]', then: python -m spacy download en_core_web_sm",
+            "Install it: pip install spacy, then: python -m spacy download en_core_web_sm",
         ) from None
     return spacy

@@ -15,8 +15,8 @@ __all__ = ["make_dataset", "read_datasets"]
 def read_datasets(names: Sequence[str], folder: str | Path | None = None) -> list[Dataset]:
     """Read datasets by short name, full name or group ("aga", "blimp", "sva", "sva-2", "ioi", "builtin").
 
-    `folder` holds the files, at any depth and in any published layout (or is one file); "builtin" makes the
-    examples, and None asks the hub. Names that begin with "builtin" need neither.
+    `folder` holds the files, at any depth and in any published layout (or is one file); "builtin" generates
+    the examples, and None fetches them from the hub. Names that begin with "builtin" need neither.
     """
     builtin = isinstance(folder, str) and folder == BUILTIN
     wanted = expand_names([names] if isinstance(names, str) else names, builtin)
@@ -72,7 +72,7 @@ def _attractors(table: Table, row: int) -> int:
     if not value.isdigit():
         raise InputError(
             f"Row {row} of {table.source} has {value!r} as its number of attractors (num_attractors).",
-            "It is a number from 0: the first column of lgd_dataset.tsv.",
+            "It must be a number, at least 0: the first column of lgd_dataset.tsv.",
         )
     return int(value)
 

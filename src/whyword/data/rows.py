@@ -21,7 +21,7 @@ def is_missing(value: str | None) -> bool:
 
 
 def read_row(known: Published, row: int, columns: Mapping[str, str]) -> Example | Skipped:
-    """Make an example of a row, its evidence included where it has such columns."""
+    """Turn a row into an example, with its evidence where the row has evidence columns."""
     pair = _pair_of(known, columns)
     if isinstance(pair, str):
         return Skipped(known.name, row, pair)
@@ -42,7 +42,7 @@ def read_row(known: Published, row: int, columns: Mapping[str, str]) -> Example 
 
 
 def cut_pair(good: str, bad: str) -> tuple[str, str, str] | str:
-    """Cut two sentences before the first word in which they differ: what comes before, and both words."""
+    """Cut two sentences before the first word in which they differ; return the prefix and both words."""
     rights, wrongs = good.split(), bad.split()
     for index, (right, wrong) in enumerate(zip(rights, wrongs, strict=False)):
         if right != wrong:
@@ -51,7 +51,7 @@ def cut_pair(good: str, bad: str) -> tuple[str, str, str] | str:
 
 
 def _pair_of(known: Published, columns: Mapping[str, str]) -> tuple[str, str, str] | str:
-    """Give prefix, target and foil, or say what is missing."""
+    """Return prefix, target and foil, or what is missing."""
     if "one_prefix_prefix" in columns:
         prefix = columns["one_prefix_prefix"]
         if known.group == "SVA" and MASK not in prefix:
@@ -64,7 +64,7 @@ def _pair_of(known: Published, columns: Mapping[str, str]) -> tuple[str, str, st
 
 
 def _pair_of_names(sentence: str) -> tuple[str, str, str] | str:
-    """Cut an IOI sentence before its last name; the foil is the one other name that comes twice."""
+    """Cut an IOI sentence before its last name; the foil is the other name, which occurs twice."""
     match = _LAST_WORD.match(sentence.strip())
     if match is None:
         return "no prefix"
@@ -75,7 +75,7 @@ def _pair_of_names(sentence: str) -> tuple[str, str, str] | str:
 
 
 def _evidence_of(known: Published, prefix: str, columns: Mapping[str, str]) -> tuple[Spans, Spans] | str:
-    """Find the evidence columns in the prefix; say what is wrong where they are not there."""
+    """Find the text of the evidence columns in the prefix, or return what is wrong."""
     word, phrase = columns.get("target"), columns.get("target_phrase")
     if is_missing(word) and is_missing(phrase):
         return "no evidence (NA)"
@@ -86,7 +86,7 @@ def _evidence_of(known: Published, prefix: str, columns: Mapping[str, str]) -> t
 
 
 def _spans_of(prefix: str, columns: Mapping[str, str], name: str, within: Spans, last: bool) -> Spans:
-    """Give where a column's text is: where the file says, or where it is found."""
+    """Return the span of a column's text: as the file gives it, or by search."""
     stated = re.fullmatch(r"(\d+):(\d+)", columns.get(f"{name}_span", "").strip())
     if stated is not None and prefix[int(stated[1]) : int(stated[2])] == columns[name]:
         return ((int(stated[1]), int(stated[2])),)
@@ -94,5 +94,5 @@ def _spans_of(prefix: str, columns: Mapping[str, str], name: str, within: Spans,
 
 
 def _bare(word: str) -> str:
-    """Leave the punctuation after a word out."""
+    """Strip the punctuation after a word."""
     return re.sub(r"[.,;:!?\"”]+$", "", word)

@@ -1,9 +1,11 @@
-"""The JSON document that every view shares: what it is called, and what is said with it."""
+"""The kinds of JSON document: one table of what reads, shows and saves each; and what is said with them."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..attribute.methods import Measure, measure_of
+from ..errors import InputError
 
 __all__ = [
     "ABLATION_SCHEMA",
@@ -11,18 +13,20 @@ __all__ = [
     "ANSWERS_SCHEMA",
     "COMPARISON_SCHEMA",
     "CONTINUATION_SCHEMA",
+    "KINDS",
     "NEURONS_SCHEMA",
     "NEURON_NOTES",
     "PREDICTION_SCHEMA",
-    "READERS",
     "SCHEMA",
     "SURVEY_NOTES",
     "SURVEY_SCHEMA",
     "TRANSLATION_SCHEMA",
     "Document",
+    "Kind",
     "is_comparison",
     "is_continuation",
     "is_translation",
+    "kind_of",
     "notes_of",
     "read_measure",
 ]
@@ -40,14 +44,183 @@ ANSWERS_SCHEMA = "whyword.answers/1"
 ABLATION_SCHEMA = "whyword.ablation/1"
 TRANSLATION_SCHEMA = "whyword.translation/1"
 ALIGNMENT_SCHEMA = "whyword.alignment/1"
-READERS = {
-    SCHEMA: "results.explanation:explanation_from",
-    CONTINUATION_SCHEMA: "results.explanation:continuation_from",
-    COMPARISON_SCHEMA: "results.comparison:comparison_from",
-    TRANSLATION_SCHEMA: "results.translation:read_translation",
-    ALIGNMENT_SCHEMA: "alignment.alignment:read_alignment",
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """One kind of document. Homes are written "module:name" and looked up when they are used."""
+
+    name: str
+    schema: str
+    result: str
+    """Home of the result class."""
+    declared: str
+    """Home of the dataclass that declares the fields of the document."""
+    terminal: str
+    """Home of what prints it: a function of the document, a console, `by` and `top`."""
+    formats: Mapping[str, str]
+    """Home of what renders it, by the ending of a file.
+
+    A function of the document; of .png and .svg, of the document and the form ("png"); of .html, of all
+    documents that one page shows.
+    """
+    by_head: Mapping[str, str] = field(default_factory=dict)
+    """The same of pictures of blocks × heads, of kinds that have them."""
+    by: str | None = None
+    """What it is shown by in the terminal unless told otherwise."""
+    frame: str | None = None
+    """Home of what makes a data frame of it."""
+    wording: str | None = None
+    """Home of what gives the sentences that pages show with it, the question first."""
+
+
+_JSON = {".json": "view.saving:render_json"}
+_HTML = {".html": "view.html:render_html"}
+_SCORES = {
+    **_JSON,
+    **_HTML,
+    ".tex": "view.latex:render_latex",
+    **dict.fromkeys((".png", ".svg"), "view.plots:render_plot"),
+    ".csv": "view.data_frames:render_csv",
 }
-"""By schema, the function that makes a result of a document. It is looked up when a document is read."""
+"""What shows scores of tokens."""
+_SCORES_FRAME = "view.data_frames:make_frame"
+_HEADS = dict.fromkeys((".png", ".svg"), "view.unit_plots:render_heads")
+
+KINDS: tuple[Kind, ...] = (
+    Kind(
+        name="explanation",
+        schema=SCHEMA,
+        result="results.explanation:Explanation",
+        declared="results.explanation:ExplanationDocument",
+        terminal="view.terminal:print_document",
+        formats=_SCORES,
+        by_head=_HEADS,
+        by="block",
+        frame=_SCORES_FRAME,
+        wording="view.sentences:describe_explanation",
+    ),
+    Kind(
+        name="continuation",
+        schema=CONTINUATION_SCHEMA,
+        result="results.explanation:Continuation",
+        declared="results.explanation:ContinuationDocument",
+        terminal="view.terminal:print_document",
+        formats=_SCORES,
+        by="block",
+        frame=_SCORES_FRAME,
+        wording="view.sentences:describe_continuation",
+    ),
+    Kind(
+        name="comparison",
+        schema=COMPARISON_SCHEMA,
+        result="results.comparison:Comparison",
+        declared="results.comparison:ComparisonDocument",
+        terminal="view.terminal:print_document",
+        formats=_SCORES,
+        by_head=_HEADS,
+        by="token",
+        frame=_SCORES_FRAME,
+        wording="view.sentences:describe_comparison",
+    ),
+    Kind(
+        name="translation",
+        schema=TRANSLATION_SCHEMA,
+        result="results.translation:Translation",
+        declared="results.translation:TranslationDocument",
+        terminal="view.terminal:print_document",
+        formats=_SCORES,
+        by="word",
+        frame=_SCORES_FRAME,
+        wording="view.sentences:describe_translation",
+    ),
+    Kind(
+        name="alignment",
+        schema=ALIGNMENT_SCHEMA,
+        result="alignment.alignment:Alignment",
+        declared="alignment.alignment:AlignmentDocument",
+        terminal="view.alignment_grid:print_alignment",
+        formats={
+            **_JSON,
+            **_HTML,
+            **dict.fromkeys((".png", ".svg"), "view.alignment_plots:plot_alignment"),
+            ".csv": "view.alignment_grid:render_alignment_csv",
+            ".talp": "view.alignment_grid:render_talp",
+            ".pharaoh": "view.alignment_grid:render_pharaoh",
+        },
+        frame="view.alignment_grid:make_alignment_frame",
+        wording="view.sentences:describe_alignment",
+    ),
+    Kind(
+        name="prediction",
+        schema=PREDICTION_SCHEMA,
+        result="results.prediction:Prediction",
+        declared="results.prediction:Prediction",
+        terminal="view.prediction_table:print_prediction",
+        formats={**_JSON, ".csv": "view.prediction_table:render_prediction_csv"},
+        frame="view.prediction_table:make_prediction_frame",
+    ),
+    Kind(
+        name="neurons",
+        schema=NEURONS_SCHEMA,
+        result="inside.neurons:Neurons",
+        declared="inside.neuron_records:NeuronsDocument",
+        terminal="view.unit_tables:print_neurons",
+        formats={
+            **_JSON,
+            **_HTML,
+            **dict.fromkeys((".png", ".svg"), "view.unit_plots:render_neurons"),
+            ".csv": "view.unit_tables:render_unit_csv",
+        },
+        by="neuron",
+        frame="view.unit_tables:make_unit_frame",
+        wording="view.sentences:describe_neurons",
+    ),
+    Kind(
+        name="survey",
+        schema=SURVEY_SCHEMA,
+        result="inside.survey:Survey",
+        declared="inside.survey_records:SurveyDocument",
+        terminal="view.unit_tables:print_survey",
+        formats={
+            **_JSON,
+            **_HTML,
+            **dict.fromkeys((".png", ".svg"), "view.unit_plots:render_survey"),
+            ".csv": "view.unit_tables:render_unit_csv",
+        },
+        frame="view.unit_tables:make_unit_frame",
+        wording="view.sentences:describe_survey",
+    ),
+    Kind(
+        name="top examples",
+        schema=ANSWERS_SCHEMA,
+        result="inside.top_examples:Answers",
+        declared="inside.top_examples:Answers",
+        terminal="view.unit_tables:print_answers",
+        formats=_JSON,
+    ),
+    Kind(
+        name="ablation",
+        schema=ABLATION_SCHEMA,
+        result="inside.ablation:Ablation",
+        declared="inside.ablation:Ablation",
+        terminal="view.unit_tables:print_ablation",
+        formats=_JSON,
+    ),
+)
+"""Every kind of document that whyword saves, in the order in which they are described."""
+
+
+def kind_of(document: Any) -> Kind:
+    """Find the kind of a document by its schema."""
+    schema = document.get("schema") if isinstance(document, Mapping) else None
+    for kind in KINDS:
+        if kind.schema == schema:
+            return kind
+    known = ", ".join(repr(kind.schema) for kind in KINDS)
+    raise InputError(f"The document has the schema {schema!r}.", f"This version reads {known}.")
+
+
 _EXACT = "The updates add up to the model's logit; the error is in the ledger."
 _MIXING = "Mixing (alti-logit) is a heuristic, and MLPs are not traced further back."
 _FIXED = (

@@ -1,13 +1,13 @@
-"""How an example becomes a question to the model, and scores become ranks: ours, and the published protocol.
+"""How examples become questions to the model, and scores become ranks: our conventions and the paper's.
 
-Both ask for the first token of target and foil, and skip examples whose first tokens are the same.
+Both explain the first token of target and foil, and skip examples whose first tokens are the same.
 
 |                    | ours                                      | paper                                 |
 |--------------------|-------------------------------------------|---------------------------------------|
 | evidence           | the word that decides                     | as published: for some sets a phrase  |
 | ranked             | all tokens but special ones (BOS)         | all tokens                            |
 | embedding's update | left out                                  | added at the last token               |
-| equal scores       | any order is as likely as another         | dense ranks                           |
+| equal scores       | expectation over random orders            | dense ranks                           |
 | random column      | its expected value                        | scores drawn once                     |
 | rows               | all                                       | the first 200 of each SVA set         |
 """
@@ -41,25 +41,25 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Conventions:
-    """Everything that two ways to evaluate may differ in."""
+    """Everything that the two protocols differ in."""
 
     name: str
     evidence: str
     """Which words are evidence: see `data.EVIDENCE_KINDS`."""
     rank: Callable[[Sequence[float], Sequence[int]], float]
-    """Give the reciprocal rank of the evidence."""
+    """Returns the reciprocal rank of the evidence."""
     leave_out: Callable[[Tokens], tuple[int, ...]]
-    """Give the tokens that are not ranked."""
+    """Returns the tokens that are not ranked."""
     total: Callable[[Comparison, str], list[float]]
-    """Give the scores of a method."""
+    """Returns the scores of a method."""
     drawn: bool
-    """Whether the column of random scores is drawn; otherwise it is their expected value."""
+    """Whether the scores of the random column are drawn; otherwise it holds the expected value."""
     most_rows: Mapping[str, int]
-    """How many rows are used, by group; others are used whole."""
+    """How many rows are used, by group; other groups are used whole."""
 
 
 def prepare(model: Model, dataset: Dataset, conventions: Conventions) -> tuple[list[Prepared], list[Skipped]]:
-    """Turn the examples of a dataset into questions to a model, and say which cannot be asked."""
+    """Turn the examples of a dataset into questions to a model; list those that cannot be used."""
     used: list[Prepared] = []
     skipped = list(dataset.skipped)
     for example in dataset.examples:
@@ -72,7 +72,7 @@ def prepare(model: Model, dataset: Dataset, conventions: Conventions) -> tuple[l
 
 
 def find_conventions(name: str, evidence: str | None = None) -> Conventions:
-    """Find conventions by their name; `evidence` takes the place of theirs."""
+    """Find conventions by name; `evidence` overrides theirs."""
     if name not in CONVENTIONS:
         raise InputError(f"There are no conventions {name!r}.", f"There are: {', '.join(CONVENTIONS)}.")
     if evidence is None:
@@ -83,7 +83,7 @@ def find_conventions(name: str, evidence: str | None = None) -> Conventions:
 
 
 def _prepare(model: Model, example: Example, conventions: Conventions) -> Prepared | str:
-    """Prepare an example, or give the reason why it cannot be used."""
+    """Prepare an example, or return the reason why it cannot be used."""
     try:
         tokens = read_prompt(model, example.prefix)
     except InputError:

@@ -1,4 +1,4 @@
-"""Run methods over datasets and write down, example by example, how they agree with evidence."""
+"""Run methods over datasets and record, example by example, how they agree with evidence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,20 +25,20 @@ from .tables import save_tables
 __all__ = ["evaluate", "list_evaluated"]
 
 _WINDOW = 128
-"""Examples that are explained together. A run that goes on cuts them as before, so that batches, and with
-them the last digits, are the same; examples that are done already are not written again."""
+"""How many examples are explained together. A resumed run cuts the same windows, so that batches, and with
+them the last digits, are the same; finished examples are not written again."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run was asked for; two runs with the same settings give the same table."""
+    """The settings of a run; two runs with the same settings give the same table."""
 
     methods: tuple[str, ...]
     conventions: Conventions
     limit: int | None
     """How many rows of each dataset are used; None: all."""
     faithfulness: float | None
-    """The share of tokens that is erased to measure faithfulness; None: it is not measured."""
+    """The share of tokens erased to measure faithfulness; None: it is not measured."""
     batch_size: int | None
     seed: int
 
@@ -62,9 +62,9 @@ def evaluate(
 
     `datasets`: names or groups ("blimp", "sva", "ioi", "builtin"); `data`: the folder with their files,
     "builtin", or None for the hub. `methods`: names, "paper" (those of its table) or "all". `conventions`:
-    "ours" or "paper"; `evidence`: "word", "phrase" or "paper", where it is not that of the conventions.
-    `limit`: rows of each dataset. `faithfulness`: the share of tokens erased for it, or None. `pipeline`: the
-    spaCy pipeline that finds evidence where files have none. A run that stopped goes on.
+    "ours" or "paper"; `evidence`: "word", "phrase" or "paper", to override that of the conventions. `limit`:
+    rows of each dataset. `faithfulness`: the share of tokens erased to measure it, or None. `pipeline`: the
+    spaCy pipeline that finds evidence where files have none. A run that was stopped is resumed.
     """
     rules = find_conventions(conventions, evidence)
     settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed)
@@ -90,12 +90,12 @@ def list_evaluated(methods: str | Sequence[str]) -> tuple[str, ...]:
     names = METHODS if methods == "all" else [methods] if isinstance(methods, str) else methods
     found = tuple(name for name in find_methods(names) if name != CHANCE)
     if not found:
-        raise InputError("Only random is to be evaluated.", "It is in every table: name another method.")
+        raise InputError("The only method is random.", "It is in every table: name another method.")
     return found
 
 
 def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> dict[str, Any]:
-    """Describe a run: what must be the same where two are compared."""
+    """Describe a run: the settings that must agree when it is resumed or compared."""
     return {
         "model": model.name,
         "weights": fingerprint_weights(model.network)[:12],
@@ -120,17 +120,17 @@ def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> d
 
 
 def _complete(dataset: Dataset, settings: Settings, pipeline: str | None) -> Dataset:
-    """Leave out rows beyond those that are asked for, and find evidence where the file has none."""
+    """Cut a dataset to the requested rows, and find evidence where the file has none."""
     limits = [settings.limit, settings.conventions.most_rows.get(dataset.group)]
     limit = min((each for each in limits if each is not None), default=None)
     if limit is not None and limit < 1:
-        raise InputError(f"limit is {limit}.", "Give the number of rows of each dataset, at least 1.")
+        raise InputError(f"limit is {limit}.", "Pass the number of rows of each dataset, at least 1.")
     cut = dataset if limit is None else dataset.first(limit)
     return cut if dataset.has_evidence else add_evidence(cut, pipeline)
 
 
 def _run(model: Model, used: Sequence[Sequence[Prepared]], settings: Settings, journal: Journal) -> None:
-    """Explain all examples that are not done, window after window."""
+    """Explain all unfinished examples, window after window."""
     total, done = sum(map(len, used)), 0
     for examples in used:
         for start in range(0, len(examples), _WINDOW):

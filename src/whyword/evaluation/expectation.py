@@ -1,4 +1,4 @@
-"""Published figures beside measured ones: which differ?"""
+"""Compare published figures with measured ones."""
 
 import csv
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ class Difference:
 def compare_with(path: str | Path, report: Report) -> tuple[int, list[Difference]]:
     """Compare MRR with a CSV file of expected figures: a column `dataset`, and one for each method.
 
-    Methods may be called as in the paper's table; empty cells, and datasets and methods that were not
-    measured, are left out. Gives how many were compared, and those that differ by more than 0.02.
+    Methods may have their names in the paper's table; empty cells, and datasets and methods that were not
+    measured, are ignored. Returns how many were compared, and those that differ by more than 0.02.
     """
     compared, differences = 0, []
     for number, line in enumerate(_read(Path(path)), start=2):
@@ -70,7 +70,7 @@ def _read(path: Path) -> Sequence[dict[str, str]]:
             reader = csv.DictReader(file)
             lines = list(reader)
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}.", "Give a CSV file.") from None
+        raise InputError(f"{path} cannot be read: {error}.", "Pass a CSV file.") from None
     if "dataset" not in (reader.fieldnames or []):
         raise InputError(
             f"{path} has the columns {', '.join(reader.fieldnames or ['none'])}.",

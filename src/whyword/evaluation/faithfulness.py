@@ -1,11 +1,11 @@
-"""Faithfulness without labels: what erasing the tokens of the highest scores does to the preference.
+"""Faithfulness without labels: what erasing the highest-scoring tokens does to the preference.
 
     preference         p_w / (p_w + p_f)
     comprehensiveness  preference − preference without the top tokens       high: they were needed
     sufficiency        preference − preference with the top tokens alone    low: they are enough
 
-Tokens are erased as the erasure method does it, by the attention mask; special tokens stay. Sets that methods
-have in common are run once.
+Tokens are erased as in the erasure method, by the attention mask; special tokens stay. Sets that methods
+share are run once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from .records import Record
 __all__ = ["measure_faithfulness"]
 
 Sets = Mapping[str, tuple[frozenset[int], frozenset[int]]]
-"""What is erased for comprehensiveness and for sufficiency, by method."""
+"""The tokens erased for comprehensiveness and for sufficiency, by method."""
 
 
 def measure_faithfulness(

@@ -34,7 +34,7 @@ _PALE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Run:
-    """What figures are drawn from."""
+    """A run, read for its figures."""
 
     report: Report
     records: Mapping[str, Sequence[Record]]
@@ -59,7 +59,7 @@ def open_run(folder: str | Path) -> Run:
 
 
 def save_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Draw every figure as PNG and SVG; of several runs side by side."""
+    """Draw every figure as PNG and SVG, several runs side by side."""
     require_plots()
     from matplotlib import rc_context
 
@@ -109,7 +109,7 @@ def draw_mrr(runs: Sequence[Run]) -> "Figure":
 
 
 def draw_blocks(runs: Sequence[Run]) -> "Figure":
-    """Draw MRR across blocks, with the random line, over box plots of what attention adds per block."""
+    """Draw MRR across blocks, with that of random scores, over box plots of attention's updates per block."""
     panels_of = [(run, name) for run in runs for name in run.records]
     figure, panels = _panels(ceil(len(panels_of) / 3), 3, (3.6, 2.2))
     for axes, (run, name) in zip(panels, panels_of, strict=False):
@@ -244,7 +244,7 @@ def _panels(rows: int, columns: int, size: tuple[float, float]) -> "tuple[Figure
 
 
 def _explain_colours(figure: "Figure", axes: "Axes") -> None:
-    """Say above all panels what the colours of one stand for."""
+    """Put the legend of one panel above all of them."""
     drawn, labels = axes.get_legend_handles_labels()
     figure.legend(drawn, labels, loc="outside upper left", ncols=min(len(labels), 7), frameon=False)
 

@@ -1,6 +1,6 @@
-"""How well the scores of an explanation agree with evidence. Every function takes one example.
+"""Metrics of how well scores agree with evidence. Every function takes one example.
 
-`scores` is a number per token that is ranked, `evidence` the indices of the tokens that decide, at least one.
+`scores` is one number per ranked token, `evidence` the indices of the deciding tokens, at least one.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -26,10 +26,10 @@ Evidence = Collection[int]
 
 
 def expect_reciprocal_rank(scores: Scores, evidence: Evidence) -> float:
-    """Give 1 / the best rank of an evidence token; of equal scores any order is as likely as another.
+    """Return the reciprocal best rank of an evidence token, in expectation over orders of equal scores.
 
-    Where k of n equal tokens are evidence, the first of them comes at place i with the probability
-    C(n − i, k − 1) / C(n, k).
+    Where k of n tokens with equal scores are evidence, the first of them has rank i among these with
+    probability C(n − i, k − 1) / C(n, k).
     """
     above, equal, deciding = _find_best(scores, evidence)
     return sum(
@@ -39,9 +39,9 @@ def expect_reciprocal_rank(scores: Scores, evidence: Evidence) -> float:
 
 
 def rank_densely(scores: Scores, evidence: Evidence) -> float:
-    """Give 1 / the best rank as published: tokens − ascending dense rank + 1.
+    """Return the reciprocal of the best rank as published: tokens − ascending dense rank + 1.
 
-    Equal scores share a rank. With ties the best rank of all is above 1: where all scores are equal it is the
+    Equal scores share a rank. With ties the best possible rank is above 1: if all scores are equal, it is the
     number of tokens.
     """
     dense = {score: rank for rank, score in enumerate(sorted(set(scores)), start=1)}
@@ -49,27 +49,27 @@ def rank_densely(scores: Scores, evidence: Evidence) -> float:
 
 
 def expect_by_chance(tokens: int, evidence: int) -> float:
-    """Give the mean reciprocal rank of scores that are drawn at random."""
+    """Return the expected reciprocal rank of random scores."""
     return expect_reciprocal_rank([0.0] * tokens, range(evidence))
 
 
 def count_probes(scores: Scores, evidence: Evidence) -> float:
-    """Say how many tokens are looked at, the strongest first, until one of them is evidence: 1 is best.
+    """Count the tokens to look at, the strongest first, until one is evidence: 1 is best.
 
-    Of equal scores any order is as likely: then evidence comes after (n − k) / (k + 1) others on average.
+    Among equal scores evidence comes after (n − k) / (k + 1) others on average.
     """
     above, equal, deciding = _find_best(scores, evidence)
     return above + (equal - deciding) / (deciding + 1) + 1
 
 
 def weigh_evidence(scores: Scores, evidence: Evidence) -> float:
-    """Give the dot product of scores, divided by the sum of their absolute values, with evidence."""
+    """Return the dot product of evidence with scores that are divided by the sum of their absolute values."""
     size = sum(abs(score) for score in scores)
     return sum(scores[index] for index in evidence) / size if size else 0.0
 
 
 def average_precision(scores: Scores, evidence: Evidence) -> float:
-    """Give the area under the curve of precision and recall, in steps; equal scores are one step."""
+    """Return the area under the precision–recall curve, in steps; equal scores are one step."""
     order = sorted(range(len(scores)), key=lambda index: -scores[index])
     seen = found = 0
     area = 0.0
@@ -87,13 +87,13 @@ METRICS: Mapping[str, Callable[[Scores, Evidence], float]] = {
     "dot product": weigh_evidence,
     "AUPRC": average_precision,
 }
-"""By name; MRR is the one of the paper's table. Of probes needed less is better, of the others more."""
+"""By name; MRR is that of the paper's table. For probes needed lower is better, for the others higher."""
 
 
 def draw_means(
     values: Float[np.ndarray, "metric example"], draws: int, seed: int
 ) -> Float[np.ndarray, "metric draw"]:
-    """Give the means of examples drawn again with replacement, the same examples for every metric."""
+    """Return bootstrap means: examples are drawn with replacement, the same ones for every metric."""
     count = values.shape[1]
     generator = np.random.default_rng(seed)
     weights = generator.multinomial(count, [1 / count] * count, size=draws)

@@ -1,4 +1,4 @@
-"""What is kept of every example of a run: one line each, as it is done."""
+"""Records of a run: one line per example, appended as it is finished."""
 
 import json
 import logging
@@ -18,12 +18,12 @@ _logger = logging.getLogger("whyword")
 
 @dataclass(frozen=True)
 class Record:
-    """What is kept of one example."""
+    """The record of one example."""
 
     dataset: str
     row: int
     tokens: int
-    """How many tokens its context has."""
+    """Number of tokens of its context."""
     evidence: tuple[int, ...]
     left_out: tuple[int, ...]
     """Tokens that are not ranked."""
@@ -36,9 +36,9 @@ class Record:
     scores: Mapping[str, tuple[float, ...]]
     """A number per token, by method."""
     rank_by_block: Mapping[str, tuple[float, ...]]
-    """The reciprocal rank of the scores of each block alone, for methods that have blocks."""
+    """The reciprocal rank by the scores of each block alone, for methods that have blocks."""
     faithfulness: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Comprehensiveness and sufficiency, by method; empty where they were not asked for or make no sense."""
+    """Comprehensiveness and sufficiency, by method; empty where not requested or not defined."""
 
     @property
     def correct(self) -> bool:
@@ -47,36 +47,36 @@ class Record:
 
     @property
     def distance(self) -> int:
-        """How far before the explained token the last evidence is."""
+        """How many tokens before the explained one the last evidence is."""
         return self.tokens - max(self.evidence)
 
     def ranked(self, method: str) -> tuple[list[float], list[int]]:
-        """Give the scores that are ranked, and where evidence is among them."""
+        """Return the scores that are ranked, and the indices of the evidence among them."""
         kept = [index for index in range(self.tokens) if index not in self.left_out]
         return [self.scores[method][index] for index in kept], [kept.index(index) for index in self.evidence]
 
 
 @dataclass(frozen=True)
 class Journal:
-    """The file to which examples are appended."""
+    """The file that records are appended to."""
 
     path: Path
     done: frozenset[tuple[str, int]]
-    """Datasets and rows that are in it."""
+    """Datasets and rows that it contains."""
 
     def append(self, records: Iterable[Record]) -> None:
-        """Append examples that are not there yet."""
+        """Append the records that it does not contain yet."""
         new = (record for record in records if (record.dataset, record.row) not in self.done)
         append_lines(self.path, (json.dumps(_to_dict(record), ensure_ascii=False) for record in new))
 
 
 def open_journal(folder: Path, settings: Mapping[str, Any]) -> Journal:
-    """Begin a run in a folder, or go on with the one that is there."""
+    """Start a run in a folder, or resume the one that is there."""
     path = folder / _NAME
     open_run(path, SCHEMA, settings)
     done = frozenset((record.dataset, record.row) for record in read_lines(path, _from_dict))
     if done:
-        _logger.info("%s: %d examples are done, going on.", folder, len(done))
+        _logger.info("%s: %d examples are done, resuming.", folder, len(done))
     return Journal(path, done)
 
 
@@ -95,7 +95,7 @@ def _from_dict(line: Mapping[str, Any]) -> Record:
 
 
 def _round(value: Any) -> Any:
-    """Write numbers with 7 digits: what float32 holds."""
+    """Round numbers to 7 digits, the precision of float32."""
     if isinstance(value, float):
         return float(f"{value:.7g}")
     if isinstance(value, Mapping):

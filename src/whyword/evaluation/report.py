@@ -32,12 +32,12 @@ __all__ = [
 DRAWS = 1000
 FAITHFULNESS = ("comprehensiveness", "sufficiency")
 CHANCE = "random"
-"""The method whose scores are drawn."""
+"""The method with random scores."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A mean, and between which bounds 95 % of the means of examples drawn again lie."""
+    """A mean with its 95 % bootstrap interval."""
 
     mean: float
     low: float
@@ -53,13 +53,13 @@ class Row:
     group: str
     used: int
     skipped: Mapping[str, int]
-    """How many rows were skipped, by reason."""
+    """Number of skipped rows, by reason."""
     accuracy: float
-    """In how many examples the model prefers the target."""
+    """Share of examples in which the model prefers the target."""
     distance: float
     """How many tokens before the explained one the last evidence is, on average."""
     cells: Mapping[str, Mapping[str, Cell]]
-    """By metric and method; random scores are a method of MRR."""
+    """By metric and method; random scores count as a method for MRR."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Report:
 
     settings: Mapping[str, Any]
     rows: tuple[Row, ...]
-    """One for each dataset; without cells where none of its examples could be used."""
+    """One per dataset; without cells where none of its examples could be used."""
     groups: tuple[Row, ...]
     """Means of the datasets of each group."""
 
@@ -78,13 +78,13 @@ class Report:
         return tuple(self.settings["methods"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
+        """Return the JSON document."""
         return {"schema": "whyword.table/1", **asdict(self)}
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """The values of one dataset: a row for each metric and method, and their means drawn again."""
+    """The values of one dataset, a row for each metric and method, and their bootstrap means."""
 
     keys: list[tuple[str, str]]
     values: Float[np.ndarray, "metric example"]
@@ -92,12 +92,12 @@ class _Sample:
 
 
 def read_report(folder: str | Path) -> Report:
-    """Read the examples of a run and sum them up."""
+    """Read the records of a run and summarise them."""
     return summarise(*read_run(folder), read_skipped(Path(folder)))
 
 
 def summarise(settings: Mapping[str, Any], records: Sequence[Record], skipped: Sequence[Skipped]) -> Report:
-    """Sum up the examples of a run."""
+    """Summarise the records of a run."""
     rows: list[Row] = []
     samples: dict[str, _Sample] = {}
     for name, about in settings["datasets"].items():
@@ -175,7 +175,7 @@ def _row(
 
 
 def _groups(rows: Sequence[Row], samples: Mapping[str, _Sample]) -> list[Row]:
-    """Take means over the datasets of each group: every dataset counts the same."""
+    """Average over the datasets of each group; every dataset has the same weight."""
     means = []
     for group in dict.fromkeys(row.group for row in rows):
         own = [row for row in rows if row.group == group]

@@ -1,4 +1,4 @@
-"""Tables of runs, one or several side by side: Markdown, CSV and LaTeX."""
+"""Tables of one run, or several side by side, in Markdown, CSV and LaTeX."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -48,7 +48,7 @@ def lay_out(
 
 
 def to_markdown(reports: Sequence[Report]) -> str:
-    """Write all metrics, what was skipped and why, and the signature of every run."""
+    """Write all metrics, the skipped rows with their reasons, and the signature of every run."""
     sheets = [lay_out(reports, metric) for metric in _metrics(reports)]
     parts = [f"## {sheet.title}\n\n{write_markdown(sheet)}" for sheet in sheets]
     skipped = [_say_skipped(report) for report in reports]
@@ -75,7 +75,7 @@ def save_tables(folder: Path, reports: Sequence[Report]) -> None:
 
 
 def say_signature(settings: Mapping[str, Any]) -> str:
-    """Say in one line what a table was made with."""
+    """Return the signature of a table: in one line, what it was made with."""
     data = ",".join(f"{name}@{about['hash']}" for name, about in settings["datasets"].items())
     versions = ",".join(f"{name}-{number}" for name, number in settings["versions"].items())
     return "|".join(

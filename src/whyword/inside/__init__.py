@@ -1,1 +1,1 @@
-"""Inside the network: what single neurons add, for one prediction or over a dataset."""
+"""Inside the network: what neurons and heads add, for one prediction or over a dataset."""

@@ -1,15 +1,17 @@
-"""Does a neuron matter? Set it to its mean, and see whether the logit difference moves as its update says.
+"""Mean ablation: set a neuron to its mean, and see if the logit difference changes as its update predicts.
 
-The mean is that of one half of the examples, what is measured is the other half. The change along the stream
-is known beforehand: (mean − k) · (W_2[n] · u). What is measured includes what later blocks make of it.
+The mean is taken over one half of the examples, the effect is measured on the other half. The direct effect,
+along the residual stream, is known in advance: (mean − k) · (W_2[n] · u). The measured effect also includes
+what later blocks do with it.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import torch
+from annotated_types import MinLen
 from torch import Tensor, nn
 
 from ..data import Dataset, Example
@@ -19,6 +21,8 @@ from ..ledger.direction import read_logits
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model, find_down, module_at
 from ..pipeline.one_prompt import require_model
+from ..results.explained_prediction import Count
+from ..results.shown import Shown
 from ..runs.progress import report
 from ..trace import Places, Plan, record
 from ..trace.hooks import replace_inputs
@@ -32,37 +36,37 @@ __all__ = ["Ablation", "Effect", "ablate"]
 
 @dataclass(frozen=True)
 class Effect:
-    """What it does to the examples of one group that were held out."""
+    """The effect on the held-out examples of one group."""
 
     group: str
-    examples: int
+    """The name of the group."""
+    examples: Count
+    """How many there are."""
     logit: float
     """Their mean logit difference."""
     update: float
     """The mean update of the neuron."""
     predicted: float
-    """The mean change along the stream."""
+    """The mean change along the residual stream."""
     measured: float
     """The mean change of the model's own logit difference."""
     agreement: float
-    """The share of examples that change in the predicted direction."""
+    """The share of examples whose difference changes in the predicted direction."""
 
 
 @dataclass(frozen=True)
-class Ablation:
-    """What setting a neuron to its mean does."""
+class Ablation(Shown):
+    """The effect of setting a neuron to its mean."""
 
+    schema: ClassVar[str] = ABLATION_SCHEMA
     model: str
+    """The model's name."""
     label: str
     """The neuron's name."""
     mean: float
     """The activation it is set to: the mean over examples 1 and 2, 5 and 6, 9 and 10, …"""
-    effects: tuple[Effect, ...]
-    """On the others, which were held out: all of them, and by group."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        return {"schema": ABLATION_SCHEMA, **asdict(self)}
+    effects: Annotated[tuple[Effect, ...], MinLen(1)]
+    """On the other, held-out examples: all of them, and by group."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +86,14 @@ def ablate(
     split: Split | None = None,
     limit: int | None = None,
 ) -> Ablation:
-    """Set a neuron (12.383) to its mean at the explained position, in examples it was not averaged over."""
+    """Set a neuron (12.383) to its mean at the explained position, in held-out examples."""
     name = read_name(neuron, lay_out_model(require_model(model)))
     if name.expert is not None:
         raise InputError(
             f"{name.label} is a neuron of an expert.", "Only neurons of plain and gated MLPs can be ablated."
         )
     examples = list(islice(chain.from_iterable(dataset.examples for dataset in datasets), limit))
-    # Pairs stay together: the two of a pair differ in the very thing a neuron may be about.
+    # Pairs stay together: the examples of a pair differ in exactly what a neuron may be about.
     averaged, held_out = (
         [each for place, each in enumerate(examples) if place // 2 % 2 == half] for half in (0, 1)
     )
@@ -99,7 +103,9 @@ def ablate(
         for activation in _read(model, recorded, name)[0].tolist()
     ]
     if not means or not held_out:
-        raise InputError(f"{len(examples)} examples are too few.", "Give at least two that can be used.")
+        raise InputError(
+            f"{len(examples)} examples are too few.", "Choose a dataset with at least two usable examples."
+        )
     mean = sum(means) / len(means)
     changes: list[_Change] = []
     for recorded in _record(model, held_out):
@@ -120,7 +126,7 @@ def _record(model: Model, examples: Sequence[Example]) -> Any:
 
 
 def _read(model: Model, recorded: Recorded, name: NeuronName) -> tuple[Tensor, Tensor, Tensor]:
-    """Give a neuron's activations, updates, and what one unit of activation adds, in every example."""
+    """Return a neuron's activations, updates, and what one unit of activation adds, in every example."""
     place = lay_out_block(model, name.block).place(name)
     blocks = settle_neurons(model, recorded.trace, recorded.targets)
     entries = next(each for each in blocks if each.block == name.block)
@@ -130,7 +136,7 @@ def _read(model: Model, recorded: Recorded, name: NeuronName) -> tuple[Tensor, T
 def _change(
     model: Model, recorded: Recorded, name: NeuronName, mean: float, groups: Sequence[str]
 ) -> list[_Change]:
-    """Run the examples of a batch once more, with the neuron at its mean."""
+    """Run the examples of a batch again, with the neuron set to its mean."""
     activation, update, worth = _read(model, recorded, name)
     places, ids = recorded.trace.places, [each.context.ids for each in recorded.asked]
     with replace_inputs(_down_of(model, name), lambda read: _set(read, places, name.neuron, mean)):
@@ -150,7 +156,7 @@ def _down_of(model: Model, name: NeuronName) -> nn.Module:
 
 
 def _set(read: Tensor, places: Places, neuron: int, mean: float) -> Tensor:
-    """Set a neuron at the explained positions, whether or not a model has flattened its examples."""
+    """Set a neuron at the explained positions, whether or not the model has flattened the batch."""
     changed = read.clone()
     by_example = changed.reshape(len(places.ranges), -1, read.shape[-1])
     index = places.index(read.device)

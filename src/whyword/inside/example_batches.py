@@ -17,17 +17,17 @@ __all__ = ["Recorded", "read_examples", "record_examples"]
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """Some examples of one run of the network."""
+    """The examples of one recorded run."""
 
     asked: tuple[Asked, ...]
-    """What was asked; `number` is the example's place among those that were given."""
+    """The questions; `number` is the example's index."""
     trace: Trace
     targets: tuple[Target, ...]
     ledgers: tuple[Ledger, ...]
 
 
 def read_examples(model: Model, examples: Sequence[Example]) -> tuple[list[Asked], list[tuple[int, str]]]:
-    """Tokenize examples; list those that cannot be asked, with the reason."""
+    """Tokenize examples; list those that cannot be used, with the reason."""
     asked: list[Asked] = []
     refused: list[tuple[int, str]] = []
     for number, example in enumerate(examples):
@@ -40,7 +40,7 @@ def read_examples(model: Model, examples: Sequence[Example]) -> tuple[list[Asked
 
 def record_examples(model: Model, asked: Sequence[Asked], plan: Plan) -> Iterator[Recorded]:
     """Record examples in batches of similar length; a batch that runs out of memory is halved."""
-    batches = cut_prompts(model, asked, ["logit"], None)
+    batches = cut_prompts(model, asked, plan, None)
     return run_prompts(batches, lambda batch: _record(model, batch, plan))
 
 

@@ -1,4 +1,4 @@
-"""What neurons are called: 12.383 is neuron 383 of block 12, 12.e5.383 is neuron 383 of its expert 5.
+"""Names of neurons: 12.383 is neuron 383 of block 12, 12.e5.383 is neuron 383 of its expert 5.
 
 Blocks are counted from 1, experts and neurons from 0.
 """
@@ -25,7 +25,7 @@ class NeuronName:
     neuron: int
     """From 0, in its MLP or expert."""
     expert: int | str | None = None
-    """The expert, from 0, or "shared"; None: the MLP is no mixture."""
+    """The expert, from 0, or "shared"; None: the MLP is not a mixture."""
 
     @property
     def label(self) -> str:
@@ -36,7 +36,7 @@ class NeuronName:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the neurons of a block lie side by side: expert after expert, or one MLP."""
+    """The order of a block's neurons: expert after expert, or those of one MLP."""
 
     block: int
     groups: tuple[tuple[int | str | None, int], ...]
@@ -56,7 +56,7 @@ class Layout:
         raise IndexError(place)
 
     def group_of(self, place: int) -> tuple[int, int]:
-        """Give the index of a neuron's group, and its place there."""
+        """Return the index of a neuron's group, and its index within it."""
         for index, (_, size) in enumerate(self.groups):
             if place < size:
                 return index, place
@@ -64,7 +64,7 @@ class Layout:
         raise IndexError(place)
 
     def place(self, name: NeuronName) -> int:
-        """Find where a neuron lies, or refuse its name."""
+        """Find the index of a neuron, or refuse its name."""
         start = 0
         for expert, size in self.groups:
             if expert == name.expert and name.neuron < size:
@@ -94,7 +94,7 @@ def lay_out_model(model: Model) -> tuple[Layout, ...]:
 
 
 def read_name(text: str, layouts: Sequence[Layout]) -> NeuronName:
-    """Read a neuron's name and find out whether there is such a neuron."""
+    """Read a neuron's name, and check that the neuron exists."""
     found = _NAME.fullmatch(text.strip())
     if found is None:
         raise InputError(

@@ -1,8 +1,8 @@
 """The neurons of one prediction."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -10,25 +10,26 @@ from torch import Tensor
 
 from ..ask.prompt import Prompt, token_text
 from ..ask.question import choose
+from ..attribute.methods import measure_of
 from ..document.kinds import NEURON_NOTES, NEURONS_SCHEMA
+from ..document.numbers import inside, misfit, read_tensor, require_index, require_length
 from ..errors import InputError
-from ..ledger import Ledger
 from ..ledger.neuron_updates import NeuronEntries, push_forward, settle_neurons
 from ..models.model import Model
 from ..pipeline.one_prompt import Word, ask, compare_trace, last_places, require_model
-from ..results.explanation import Explanation, Shown
+from ..results.explained_prediction import ExplainedPrediction, read_prediction, shared_fields
+from ..results.explanation import Explanation
 from ..tokens import Tokens
 from ..trace import Plan, Trace, record
 from ..trace.memory_plan import Request, make_plan
+from ..view.sentences import worded
 from .neuron_names import Layout, NeuronName, lay_out_model, read_name
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from .neuron_records import NeuronBlockRecord, NeuronsDocument
 
 __all__ = ["Neuron", "NeuronBlock", "Neurons", "neurons"]
 
 _TOKENS = 6
-"""Tokens that are named for a value vector, at each end."""
+"""How many promoted and how many suppressed tokens are listed for a value vector."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +37,15 @@ class NeuronBlock:
     """The neurons of one MLP at the explained position, those of all experts side by side."""
 
     layout: Layout
-    """Which neuron lies where."""
+    """The order of the neurons."""
     activation: Float[Tensor, " neuron"]
-    """k: what the down projection read."""
+    """The activations k: what the down projection read."""
     update: Float[Tensor, " neuron"]
     """What each neuron adds to the logit (difference)."""
     bias: float
     """What the biases of the down projection add."""
     gates: tuple[float, ...]
-    """What the outputs of the experts are multiplied by; (1.0,) of an MLP that is no mixture."""
+    """The factors of the experts' outputs; (1.0,) for an MLP that is not a mixture."""
     mlp: float
     """The ledger's entry of this MLP."""
     error: float
@@ -58,62 +59,49 @@ class Neuron:
     name: NeuronName
     activation: float
     gate: float
-    """What its expert's output is multiplied by."""
+    """The factor that multiplies its expert's output."""
     update: float
     promotes: tuple[str, ...]
-    """The tokens whose logits its value vector raises most where the activation is positive."""
+    """The tokens whose logits its value vector raises most when the activation is positive."""
     suppresses: tuple[str, ...]
-    """Those that it lowers most."""
+    """The tokens whose logits it lowers most."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Neurons(Shown):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Neurons(ExplainedPrediction):
     """What every MLP neuron added to one logit, or to one difference of logits."""
 
-    explanation: Explanation
-    """The logit explanation of the same prediction: tokens, target, foils, ledger."""
+    schema: ClassVar[str] = NEURONS_SCHEMA
     blocks: tuple[NeuronBlock, ...]
     named: tuple[Neuron, ...]
-    """Those that raise most, from the strongest, then those that lower most; or those that were asked for."""
+    """Neurons that raise it most, strongest first, then those that lower it most; or those asked for."""
 
     def __repr__(self) -> str:
         count = sum(block.layout.neurons for block in self.blocks)
         first = f", strongest {self.named[0].name.label}" if self.named else ""
-        return f"<Neurons: {count:,} in {len(self.blocks)} blocks of {self.explanation.model}{first}>"
+        return f"<Neurons: {count:,} in {len(self.blocks)} blocks of {self.model}{first}>"
 
     @property
-    def ledger(self) -> Ledger:
-        """The ledger of the prediction."""
-        return self.explanation.ledger
+    def explanation(self) -> Explanation:
+        """The logit explanation of the same prediction; a document of neurons does not have its numbers."""
+        by_head = self.ledger.by_head
+        if by_head.shape[1] == 0:
+            raise InputError(
+                "These neurons were read from a document, which does not hold the explanation.",
+                'Run explain(..., method="logit") for it.',
+            )
+        return Explanation(**shared_fields(self), method="logit", by_block=by_head.sum(1).float())
 
-    @property
-    def tokens(self) -> Tokens:
-        """The context."""
-        return self.explanation.tokens
+    def show(self, by: str | None = None, top: int | None = None) -> None:
+        """Print the strongest neurons; `top`: how many that raise, and how many that lower."""
+        super().show(by, top)
 
-    def show(self, by: str = "neuron", top: int | None = None) -> None:
-        """Print the strongest neurons; `top`: only so many that raise, and so many that lower."""
-        from rich.console import Console
-
-        from ..view.unit_tables import print_neurons
-
-        if by != "neuron":
-            raise InputError(f"by is {by!r}.", "Neurons are shown by neuron; heads with explain(...).show.")
-        print_neurons(self.to_dict(), Console(), top)
-
-    def to_dataframe(self) -> "DataFrame":
-        """Give a data frame (pandas) with one row per neuron."""
-        from ..view.unit_tables import make_unit_frame
-
-        return make_unit_frame(self.to_dict())
-
+    @worded
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        left_out = ("by_head", "by_block", "mixing", "scores", "schema", "method", "notes")
-        known = {key: value for key, value in self.explanation.to_dict().items() if key not in left_out}
+        """Return the JSON document."""
         return {
-            "schema": NEURONS_SCHEMA,
-            **known,
+            **self._describe(),
+            "measure": asdict(measure_of("logit")),
             "blocks": [_describe(block) for block in self.blocks],
             "named": [
                 {
@@ -132,25 +120,63 @@ class Neurons(Shown):
             "notes": dict(NEURON_NOTES),
         }
 
+    @classmethod
+    def _from_declared(cls, declared: NeuronsDocument) -> "Neurons":
+        require_length("blocks", declared.blocks, len(declared.ledger.mlp))
+        blocks, named = [], []
+        for index, block in enumerate(declared.blocks):
+            with inside(f"blocks[{index}]"):
+                blocks.append(_read_block(index, block))
+        for index, each in enumerate(declared.named):
+            with inside(f"named[{index}]"):
+                require_index("block", each.block, len(blocks))
+                name = NeuronName(each.block, each.neuron, each.expert)
+                _require_neuron(blocks[each.block].layout, name)
+                numbers = each.activation, each.gate, each.update
+                named.append(Neuron(name, *numbers, each.promotes, each.suppresses))
+        return cls(**read_prediction(declared, None), blocks=tuple(blocks), named=tuple(named))
+
+
+def _require_neuron(layout: Layout, name: NeuronName) -> None:
+    try:
+        layout.place(name)
+    except InputError as error:
+        raise misfit("neuron", error.wrong.rstrip(".")) from None
+
+
+def _read_block(index: int, record: NeuronBlockRecord) -> NeuronBlock:
+    layout = Layout(index, tuple((each.expert, each.neurons) for each in record.experts))
+    return NeuronBlock(
+        layout=layout,
+        activation=read_tensor("activation", record.activation, (layout.neurons,)),
+        update=read_tensor("update", record.update, (layout.neurons,)),
+        bias=record.bias,
+        gates=tuple(each.gate for each in record.experts),
+        mlp=record.mlp,
+        error=record.error,
+    )
+
 
 def neurons(
     model: Model,
     prompt: Prompt,
     *,
     target: Word | None = None,
-    foil: Word | Sequence[Word] | None = None,
+    foil: Word | Sequence[Word] | None = "auto",
     top: int = 10,
     names: Sequence[str] = (),
+    max_memory: int | str | None = None,
 ) -> Neurons:
-    """Give what every MLP neuron adds to the next token's logit, or to its difference to the foil's.
+    """Return what every MLP neuron adds to the difference between the logits of target and foil.
 
-    `target`, `foil`: see `explain`. `top`: of how many neurons that raise it most, and of how many that lower
-    it most, the tokens that they promote are named. `names`: these neurons instead ("12.383").
+    `target`, `foil`, `max_memory`: see `explain`. `top`: of how many neurons that raise it most, and of how
+    many that lower it most, the tokens that they promote are named. `names`: these neurons instead
+    ("12.383").
     """
     layouts = lay_out_model(require_model(model))
     asked = [(name.block, layouts[name.block].place(name)) for name in (read_name(n, layouts) for n in names)]
     context, question = ask(model, prompt, target, foil)
-    plan = replace(make_plan(model, Request(1, len(context)), Plan(), None), neurons=True)
+    plan = make_plan(model, Request(1, len(context)), Plan(neurons=True), max_memory)
     trace = record(model, [context.ids], last_places([context]), plan)
     targets = [choose(question, trace.logits[0])]
     (compared,) = compare_trace(model, [context], trace, targets, ["logit"], [len(question.forced)])
@@ -161,7 +187,8 @@ def neurons(
         for layout, each, mlp in zip(layouts, entries, explanation.ledger.mlp, strict=True)
     )
     reader = _Reader(model, trace, context, entries, blocks)
-    return Neurons(explanation, blocks, tuple(reader.name_all(asked or _rank(blocks, top))))
+    named = tuple(reader.name_all(asked or _rank(blocks, top)))
+    return Neurons(**shared_fields(explanation), blocks=blocks, named=named)
 
 
 def _close(layout: Layout, entries: NeuronEntries, mlp: float) -> NeuronBlock:
@@ -180,7 +207,7 @@ def _close(layout: Layout, entries: NeuronEntries, mlp: float) -> NeuronBlock:
 
 
 def _rank(blocks: Sequence[NeuronBlock], top: int) -> list[tuple[int, int]]:
-    """Give block and place of the neurons that raise most, then of those that lower most."""
+    """Return block and index of the neurons that raise most, then of those that lower most."""
     candidates = []
     for index, block in enumerate(blocks):
         count = min(top, block.layout.neurons)
@@ -198,7 +225,7 @@ def _rank(blocks: Sequence[NeuronBlock], top: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Names neurons, and the tokens that they promote."""
+    """Describes neurons, with the tokens that they promote."""
 
     model: Model
     trace: Trace
@@ -207,7 +234,7 @@ class _Reader:
     blocks: Sequence[NeuronBlock]
 
     def name_all(self, places: Sequence[tuple[int, int]]) -> list[Neuron]:
-        """Say what is known of some neurons, given by block and place; those of a block together."""
+        """Describe neurons, given by block and index; those of a block are computed together."""
         found: dict[tuple[int, int], Neuron] = {}
         for block in {block for block, _ in places}:
             own = [place for index, place in places if index == block]
@@ -238,7 +265,7 @@ class _Reader:
 
 
 def _describe(block: NeuronBlock) -> dict[str, Any]:
-    """Describe a block in the document; numbers with 6 digits, of which there are many."""
+    """Describe a block in the document; numbers have 6 digits, because there are many."""
     return {
         "experts": [
             {"expert": expert, "neurons": size, "gate": gate}

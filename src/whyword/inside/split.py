@@ -13,7 +13,7 @@ __all__ = ["ALL", "OTHER", "Split", "read_split"]
 ALL = "all"
 OTHER = "other"
 _MOST = 12
-"""Groups that a column may have."""
+"""Most groups that a column may have."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Split:
     """How examples are divided."""
 
     words: tuple[tuple[str, ...], ...] = ()
-    """The words of each group; of those in a prefix, the last one decides."""
+    """The words of each group; the last one that occurs in a prefix decides."""
     column: str | None = None
 
     def name(self, example: Example) -> str:
@@ -40,7 +40,7 @@ class Split:
         return found
 
     def order(self, names: Sequence[str]) -> list[str]:
-        """Put the names of groups in order: as they were asked for, or sorted."""
+        """Sort the names of groups: in the requested order, or alphabetically."""
         asked = [",".join(group) for group in self.words]
         return sorted(
             names, key=lambda name: (name == OTHER, asked.index(name) if name in asked else 0, name)
@@ -66,7 +66,7 @@ class Split:
 
 
 def read_split(text: str | None) -> Split:
-    """Read what the command takes: "this,that|these,those" are words of two groups, "number" is a column."""
+    """Read a split: "this,that|these,those" are the words of two groups, "number" is a column."""
     if text is None:
         return Split()
     if "|" not in text:

@@ -1,11 +1,11 @@
 """Over a dataset: what every neuron, or every head, adds on average, by group of examples."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -17,76 +17,105 @@ from ..errors import InputError
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model
 from ..pipeline.one_prompt import require_model
+from ..results.shown import Shown
 from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
 from ..trace import Plan
+from ..view.sentences import worded
 from .example_batches import Recorded, read_examples, record_examples
 from .neuron_names import Layout, lay_out_model
-from .split import Split
+from .split import OTHER, Split
+from .survey_records import GroupMeans, SurveyDocument, read_survey
 from .tally import Tally, read_tally
 
 __all__ = ["PARTS", "Survey", "survey"]
 
 PARTS = ("neurons", "heads")
+_RANKED = 10
+"""Default number of neurons or heads that are ranked."""
 _WINDOW = 512
-"""Examples between two writings of the checkpoint; batches of like length are cut from these."""
+"""Examples between two checkpoints; batches of similar length are cut from these."""
 
 
-@dataclass(frozen=True, eq=False)
-class Survey:
+@dataclass(frozen=True, eq=False, repr=False)
+class Survey(Shown):
     """Means over a dataset."""
 
-    tally: Tally
-    split: Split
+    schema: ClassVar[str] = SURVEY_SCHEMA
+    settings: Mapping[str, Any]
+    """The settings: part, model, data, split and so on."""
+    skipped: Mapping[str, int]
+    """Number of skipped examples, by reason."""
     layouts: tuple[Layout, ...]
-    """Of neurons; of heads, one group for every block."""
+    """The order of the neurons; for heads one group for every block."""
+    means: Mapping[str, GroupMeans]
+    """By the name of the group, in order."""
+    ranked: tuple[Mapping[str, Any], ...] | None = None
+    """The strongest, as a document lists them; None: they are found from the means."""
+    tally: Tally | None = None
+    """The sums behind the means; None: the survey was read from a document."""
+
+    def __repr__(self) -> str:
+        examples = sum(group.examples for group in self.means.values())
+        part, groups = self.settings["part"], ", ".join(self.means)
+        return f"<Survey: {part} of {self.settings['model']} over {examples:,} examples; {groups}>"
 
     @property
     def groups(self) -> list[str]:
         """The names of the groups, in order."""
-        return self.split.order(list(self.tally.groups))
+        return list(self.means)
 
     def mean(self, group: str, block: int) -> Float[Tensor, " unit"]:
-        """Give the mean update of every neuron (or head) of a block."""
-        own = self.tally.groups[group]
-        return own.update[block] / own.count
+        """Return the mean update of every neuron (or head) of a block."""
+        return self.means[group].update[block]
 
     def deviation(self, group: str, block: int) -> Float[Tensor, " unit"]:
-        """Give the standard deviation of these updates over examples."""
-        own = self.tally.groups[group]
-        return (own.square[block] / own.count - self.mean(group, block) ** 2).clamp(min=0).sqrt()
+        """Return the standard deviation of these updates over examples."""
+        known = self.means[group].deviation
+        if known is None:
+            raise InputError(
+                "The document of a survey only has the deviations of ranked neurons or heads.",
+                "Read them in to_dict()['ranked'], or run the survey again.",
+            )
+        return known[block]
 
-    def to_dict(self, top: int = 10) -> dict[str, Any]:
-        """Give the JSON document; `top`: how many are ranked."""
-        settings = self.tally.settings
+    @worded
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """Return the JSON document; `top`: how many are ranked; by default ten, or as many as were read."""
         return {
-            "schema": SURVEY_SCHEMA,
-            **settings,
-            "examples": sum(group.count for group in self.tally.groups.values()),
-            "skipped": dict(self.tally.skipped),
+            "schema": self.schema,
+            **self.settings,
+            "examples": sum(group.examples for group in self.means.values()),
+            "skipped": dict(self.skipped),
             "groups": [
                 {
                     "name": name,
-                    "examples": self.tally.groups[name].count,
-                    "logit": self.tally.groups[name].logit / self.tally.groups[name].count,
-                    "update": [_round(self.mean(name, block).tolist()) for block in range(len(self.layouts))],
+                    "examples": group.examples,
+                    "logit": group.logit,
+                    "update": [_round(update.tolist()) for update in group.update],
                 }
-                for name in self.groups
+                for name, group in self.means.items()
             ],
             "experts": [
                 [[expert, size] for expert, size in layout.groups if expert is not None]
                 for layout in self.layouts
             ],
-            "ranked": [self._describe(block, place) for block, place in self._rank(top)],
+            "ranked": self._rank(_RANKED if top is None else top)
+            if self.ranked is None
+            else [dict(each) for each in self.ranked[:top]],
             "notes": dict(SURVEY_NOTES),
         }
 
+    @classmethod
+    def _from_declared(cls, declared: SurveyDocument) -> "Survey":
+        return cls(**read_survey(declared))
+
     def _compared(self) -> list[str]:
-        """Give the groups that are compared: those that were asked for."""
-        named = [name for name in self.groups if name != "other"]
+        """Return the groups that are compared: those of the split."""
+        named = [name for name in self.groups if name != OTHER]
         return named or self.groups
 
-    def _rank(self, top: int) -> list[tuple[int, int]]:
+    def _rank(self, top: int) -> list[dict[str, Any]]:
         """Rank by the mean update, or by how much it differs between groups."""
         found: list[tuple[float, int, int]] = []
         for block in range(len(self.layouts)):
@@ -99,11 +128,11 @@ class Survey:
                 (float(value), block, int(place))
                 for value, place in zip(best.values, best.indices, strict=True)
             ]
-        return [(block, place) for _, block, place in sorted(found, reverse=True)[:top]]
+        return [self._describe(block, place) for _, block, place in sorted(found, reverse=True)[:top]]
 
     def _describe(self, block: int, place: int) -> dict[str, Any]:
         name = self.layouts[block].name(place)
-        heads = self.tally.settings["part"] == "heads"
+        heads = self.settings["part"] == "heads"
         return {
             "label": f"{block + 1}.{place + 1}" if heads else name.label,
             "block": block,
@@ -124,10 +153,10 @@ def survey(
     folder: str | Path | None = None,
     limit: int | None = None,
 ) -> Survey:
-    """Give the mean update of every neuron (or head) over the examples of datasets.
+    """Return the mean update of every neuron (or head) over the examples of datasets.
 
-    `folder`: where the sums are kept while it runs; a run that was ended goes on from there. `limit`: the
-    most examples.
+    `folder`: where the sums are kept; a run that was stopped is resumed from there. `limit`: the most
+    examples.
     """
     if part not in PARTS:
         raise InputError(f"part is {part!r}.", f"There are {' and '.join(PARTS)}.")
@@ -148,7 +177,21 @@ def survey(
     if not tally.groups:
         reasons = "; ".join(tally.skipped) or "there are none"
         raise InputError(f"No example could be used: {reasons}.", "Choose another dataset.")
-    return Survey(tally, split, layouts)
+    return _finish(tally, split, layouts)
+
+
+def _finish(tally: Tally, split: Split, layouts: tuple[Layout, ...]) -> Survey:
+    """Divide the sums by the numbers of examples."""
+    means = {}
+    for name in split.order(list(tally.groups)):
+        own = tally.groups[name]
+        update = tuple(each / own.count for each in own.update)
+        deviation = tuple(
+            (square / own.count - mean**2).clamp(min=0).sqrt()
+            for square, mean in zip(own.square, update, strict=True)
+        )
+        means[name] = GroupMeans(own.count, own.logit / own.count, update, deviation)
+    return Survey(tally.settings, tally.skipped, layouts, means, tally=tally)
 
 
 def _lay_out(model: Model, part: str) -> tuple[Layout, ...]:
@@ -161,7 +204,7 @@ def _lay_out(model: Model, part: str) -> tuple[Layout, ...]:
 def _settings(
     model: Model, datasets: Sequence[Dataset], part: str, split: Split, limit: int | None
 ) -> dict[str, Any]:
-    """Say what a run is of, so that it goes on only as what it was."""
+    """Describe a run: it is only resumed with the same settings."""
     return {
         "part": part,
         "model": model.name,
@@ -198,7 +241,7 @@ def _add_window(model: Model, window: Sequence[Example], tally: Tally, split: Sp
 def _list_updates(
     model: Model, recorded: Recorded, neurons: bool
 ) -> Iterator[tuple[int, Float[Tensor, "position unit"], Float[Tensor, "position unit"] | None]]:
-    """Give the updates of every block: of its neurons with their activations, or of its heads."""
+    """Return the updates of every block: of its neurons, with their activations, or of its heads."""
     if neurons:
         for entries in settle_neurons(model, recorded.trace, recorded.targets):
             yield entries.block, entries.update, entries.activation
@@ -209,7 +252,7 @@ def _list_updates(
 
 
 def _spread(means: Sequence[Float[Tensor, " unit"]]) -> Float[Tensor, " unit"]:
-    """Give the largest difference between two groups."""
+    """Return the largest difference between two groups."""
     largest = smallest = means[0]
     for mean in means[1:]:
         largest, smallest = largest.maximum(mean), smallest.minimum(mean)

@@ -1,4 +1,4 @@
-"""What a survey leaves in its folder: the document, a table, and the figures."""
+"""The files that a survey writes: the document, a table, and the figures."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ __all__ = ["save_survey"]
 
 
 def save_survey(document: Document, folder: Path) -> None:
-    """Save a survey: of neurons a figure for every block, and that of the strongest again by itself.
+    """Save a survey; one of neurons with a figure for every block, and a copy of the strongest block's.
 
     Without matplotlib there are no figures.
     """

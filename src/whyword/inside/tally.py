@@ -1,4 +1,4 @@
-"""Sums over examples by group, as large for a thousand as for one, kept in a file that is always whole."""
+"""Sums over examples by group, of constant size, kept in a file that is replaced atomically."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..runs.journal import require_same
 from ..runs.whole_files import write_aside
 
-__all__ = ["Group", "Tally", "read_tally"]
+__all__ = ["Group", "Tally", "count_examples", "read_tally"]
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Group:
 
     count: int = 0
     logit: float = 0.0
-    """Sum of the differences of logits."""
+    """Sum of the logit differences."""
     update: list[Float[Tensor, " unit"]] = field(default_factory=list)
     square: list[Float[Tensor, " unit"]] = field(default_factory=list)
     """Of updates."""
@@ -34,20 +34,20 @@ class Group:
 
 @dataclass
 class Tally:
-    """Sums of a run, and how far it is."""
+    """The sums of a run, and its progress."""
 
     settings: Mapping[str, Any]
-    """What was asked for: a run goes on only where it was asked for the same."""
+    """The settings: a run is only resumed with the same ones."""
     widths: tuple[int, ...]
-    """Units (neurons or heads) of every block."""
+    """Number of units (neurons or heads) of every block."""
     done: int = 0
-    """Examples that were looked at, those that were skipped too."""
+    """Number of examples done, including skipped ones."""
     skipped: dict[str, int] = field(default_factory=dict)
-    """How many examples could not be asked, by the reason."""
+    """Number of skipped examples, by reason."""
     groups: dict[str, Group] = field(default_factory=dict)
 
     def group(self, name: str) -> Group:
-        """Give the sums of a group, zeros where it is new."""
+        """Return the sums of a group; zeros where it is new."""
         if name not in self.groups:
             self.groups[name] = Group(
                 0,
@@ -63,7 +63,7 @@ class Tally:
         update: Float[Tensor, "position unit"],
         activation: Float[Tensor, "position unit"] | None,
     ) -> None:
-        """Add what the units of a block did in some examples, whose groups are named."""
+        """Add the activations and updates of a block's units in some examples, given with their groups."""
         for name in dict.fromkeys(names):
             rows = [row for row, own in enumerate(names) if own == name]
             group = self.group(name)
@@ -75,7 +75,7 @@ class Tally:
                 group.activation[block] += kept.sum(0, dtype=torch.float64).cpu()
 
     def save(self, path: Path) -> None:
-        """Write aside and rename, so that whatever ends the run leaves a whole file."""
+        """Write atomically, so that the file is complete however the run ends."""
         tensors = {
             f"{index}.{kind}": torch.cat(getattr(group, kind))
             for index, group in enumerate(self.groups.values())
@@ -92,12 +92,20 @@ class Tally:
                 save_file(tensors or {"none": torch.zeros(1)}, aside, metadata={"whyword": json.dumps(known)})
         except OSError as error:
             raise InputError(
-                f"{path} cannot be written: {error}.", "Name a folder where you may write."
+                f"{path} cannot be written: {error}.", "Name a folder that you may write to."
             ) from None
 
 
+def count_examples(path: Path) -> int:
+    """Count the examples that a file holds sums of; 0 where it is not there."""
+    if not path.exists():
+        return 0
+    with safe_open(path, "pt") as file:
+        return int(json.loads(file.metadata()["whyword"])["done"])
+
+
 def read_tally(path: Path, settings: Mapping[str, Any], widths: tuple[int, ...]) -> Tally:
-    """Go on from a file, or from nothing; refuse one of a run that was asked for something else."""
+    """Resume from a file, or start from zero; refuse the file of a run with other settings."""
     if not path.exists():
         return Tally(settings, widths)
     try:

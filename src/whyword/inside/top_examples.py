@@ -1,16 +1,18 @@
-"""Which inputs a neuron answers to: the examples of a dataset where it is most active."""
+"""The examples of a dataset where a neuron is most active."""
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import ClassVar
 
 from ..data import Dataset
 from ..document.kinds import ANSWERS_SCHEMA
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model
 from ..pipeline.one_prompt import require_model
+from ..results.explained_prediction import Count
+from ..results.shown import Shown
 from ..runs.progress import report
 from ..trace import Plan
 from .example_batches import read_examples, record_examples
@@ -23,40 +25,45 @@ _WINDOW = 512
 
 @dataclass(frozen=True, order=True)
 class Answer:
-    """What a neuron did in one example."""
+    """A neuron's activation and update in one example."""
 
     activation: float
+    """The activation: what the down projection read."""
     update: float
+    """What the neuron adds to the logit difference."""
     dataset: str
+    """The name of the dataset."""
     row: int
+    """The row of the example."""
     prefix: str
+    """The text before target and foil."""
     target: str
+    """The word that is right."""
     foil: str
+    """The word that is wrong."""
 
 
 @dataclass(frozen=True)
-class Answers:
+class Answers(Shown):
     """The examples where a neuron is most active."""
 
+    schema: ClassVar[str] = ANSWERS_SCHEMA
     model: str
+    """The model's name."""
     label: str
     """The neuron's name."""
-    examples: int
-    """How many were looked at."""
+    examples: Count
+    """How many examples were searched."""
     highest: tuple[Answer, ...]
-    """From the highest activation."""
+    """Highest activation first."""
     lowest: tuple[Answer, ...]
-    """From the lowest."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        return {"schema": ANSWERS_SCHEMA, **asdict(self)}
+    """Lowest activation first."""
 
 
 def find_answers(
     model: Model, datasets: Sequence[Dataset], neuron: str, *, top: int = 10, limit: int | None = None
 ) -> Answers:
-    """Find the examples where a neuron (12.383) is most active, at both ends."""
+    """Find the examples with the highest and the lowest activations of a neuron (12.383)."""
     name = read_name(neuron, lay_out_model(require_model(model)))
     place = lay_out_block(model, name.block).place(name)
     highest: list[Answer] = []

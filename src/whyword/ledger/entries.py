@@ -11,7 +11,7 @@ from ..maths.frozen_norm import freeze
 from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import LoadedStack, Model, module_at, optional_module, output_weight
 from ..trace import StackTrace, Trace
-from .direction import Target, read_logits, unembedding_bias, unembedding_direction
+from .direction import Target, read_choices, read_logits, unembedding_bias, unembedding_direction
 from .parts import AttentionPart, prove_attention, replay
 
 __all__ = ["Entries", "enter_stack", "read_off"]
@@ -29,6 +29,9 @@ class Entries:
     norm_bias: Float[Tensor, " position"]
     unembedding_bias: Float[Tensor, " position"]
     logit: Float[Tensor, " position"]
+    logit_rounding: Float[Tensor, " position"]
+    """How far rounding alone can take the logit from its sum: by the logits of target and foils, whatever is
+    left of them when they are subtracted."""
     cross_by_head: Float[Tensor, "position block head source"] | None = None
     """What cross-attention adds, of a model with an encoder; nothing where sources are padding."""
     cross_attention_bias: Float[Tensor, "position block"] | None = None
@@ -65,9 +68,19 @@ def read_off(model: Model, trace: Trace, targets: Sequence[Target]) -> Entries:
         norm_bias=norm_bias.cpu(),
         unembedding_bias=unembedding_bias(model, targets).cpu(),
         logit=read_logits(trace.uncapped, targets).cpu(),
+        logit_rounding=_find_rounding(model, trace, targets).cpu(),
         cross_by_head=cross_by_head,
         cross_attention_bias=cross_bias,
     )
+
+
+def _find_rounding(model: Model, trace: Trace, targets: Sequence[Target]) -> Float[Tensor, " position"]:
+    """Give what the logits of targets and foils can be off by together, in the type of the model."""
+    logits = read_choices(trace.uncapped, targets).abs()
+    foils = [[1 / max(1, len(target.foils))] * len(target.foils) for target in targets]
+    most = logits.shape[1] - 1
+    shares = logits.new_tensor([[1.0, *own, *[0.0] * (most - len(own))] for own in foils])
+    return (logits * shares).sum(1) * (torch.finfo(model.dtype).eps / 2)
 
 
 def _read_attention(
@@ -75,7 +88,7 @@ def _read_attention(
 ) -> Float[Tensor, "position block head source"]:
     """Read off what an attention sub-layer adds, and prove it."""
     read, sums = [], []
-    for block, context in enumerate(part.weigh()):
+    for block, context in enumerate(part.give_contexts()):
         read.append(part.read(block, directions[block]))
         sums.append(part.add_up(block, context))  # beside the direction: W_O comes from memory once
     prove_attention(model, stack, part, sums)
@@ -86,7 +99,7 @@ def _prove_stack(model: Model, stack: LoadedStack, trace: StackTrace) -> None:
     """Prove that a stack was recorded as it is described, where no direction is pulled through it."""
     for part in replay(model, stack, trace):
         if isinstance(part, AttentionPart):
-            sums = [part.add_up(block, context) for block, context in enumerate(part.weigh())]
+            sums = [part.add_up(block, context) for block, context in enumerate(part.give_contexts())]
             prove_attention(model, stack, part, sums)
 
 

@@ -118,13 +118,14 @@ def close(model: Model, entries: Entries, positions: Sequence[int]) -> Closed:
         every += [cross, entries.cross_attention_bias]
     together, logit = torch.cat([each.double() for each in every], dim=1), entries.logit.double()
     total, size = together.sum(1), together.abs().sum(1)
+    tolerance = tolerance_of(model.dtype)
     require_close(
         Identity.LEDGER,
         [f"position {position + 1}" for position in positions],
         found=total,
         expected=logit,
-        scale=size,
-        tolerance=tolerance_of(model.dtype),
+        scale=size + entries.logit_rounding.double() / tolerance,
+        tolerance=tolerance,
     )
     error = (total - logit).abs() / size.clamp(min=torch.finfo(size.dtype).tiny)
     return Closed(attention, cross, total, error)

@@ -1,6 +1,7 @@
 """Blocks, replayed from their recorded parts: the second identity, and the norms they froze.
 
-attention:  Σ_{h,j} A[h,t,j] v[h,j] W_O[h] + b_O  =  what the output projection gave
+head:       Σ_j A[h,t,j] v[h,j]                   =  what the model's own attention gave: context[h,t]
+attention:  Σ_h context[h,t] W_O[h] + b_O         =  what the output projection gave
 block:      stream in + all that was written      =  stream out
 
 Blocks are replayed side by side, each from the stream that entered it: at one position the sums are small,
@@ -10,7 +11,6 @@ and what costs is how many there are.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import cast
 
 import torch
 from einops import rearrange
@@ -18,12 +18,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..maths.frozen_norm import FrozenNorm, freeze_all
-from ..maths.proof import Identity, require_close, tolerance_of
+from ..maths.head_sums import prove_heads
+from ..maths.proof import Identity, require_close, require_close_vectors, rounding_of
 from ..models.architecture import Sublayer
 from ..models.model import LoadedStack, Model, output_bias, output_weight
 from ..trace import AttentionTrace, MlpTrace, StackTrace
 
 __all__ = ["AttentionPart", "MlpPart", "Part", "prove_attention", "replay"]
+
+_SMALL = 0.01
+"""Components of the stream that are smaller, beside the others, are held to this share of them."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,10 @@ class Part:
         """Give what is added to the stream for what the sub-layer gave."""
         written = output if self.norm_after is None else self.norm_after.apply(output)
         return written if self.multiplier == 1 else written * self.multiplier
+
+    def count_roundings(self) -> int:
+        """Count how often what is written is rounded before it is in the stream: in norms twice."""
+        return 1 + 2 * (self.norm_after is not None) + (self.multiplier != 1)
 
     def pull_back(
         self, block: int, direction: Float[Tensor, "position model"]
@@ -110,29 +118,19 @@ class AttentionPart(Part):
             updates.append((worth * run.weights.transpose(0, 1)).cpu())
         return updates[0] if len(updates) == 1 else torch.cat(updates, dim=1)
 
-    def weigh(self) -> list[Float[Tensor, "_head position _dim"]]:
-        """Give what each head read, all sources together, by block."""
-        contexts: list[Tensor] = []
-        for run in self.trace.runs:
-            grouped = rearrange(
-                run.weights,
-                "... (example each) (value_head group) source -> ... example value_head (group each) source",
-                example=run.values.shape[1],
-                value_head=run.values.shape[2],
-            )
-            contexts += rearrange(
-                grouped @ run.values,
-                "block example value_head (group each) dim -> block (value_head group) (example each) dim",
-                each=run.weights.shape[1] // run.values.shape[1],
-            )
-        return contexts
+    def give_contexts(self) -> list[Float[Tensor, "_head position _dim"]]:
+        """Give what the model's own attention gave, head by head, by block."""
+        return [
+            rearrange(context, "position (head dim) -> head position dim", head=weight.shape[0])
+            for context, weight in zip(self.trace.contexts, self.weights, strict=True)
+        ]
 
     def add_up(
         self, block: int, context: Float[Tensor, "_head position _dim"]
-    ) -> tuple[Float[Tensor, "position model"], Float[Tensor, "position 1"]]:
-        """Give what all heads wrote together for what they read, and the sum of their lengths."""
+    ) -> tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]:
+        """Give what all heads wrote together for what they read, and the sum of their squared lengths."""
         heads = context @ self.weights[block]
-        return heads.sum(0), _length(heads).sum(0)
+        return heads.sum(0), heads.square().sum((0, 2))
 
 
 @dataclass(frozen=True)
@@ -145,22 +143,22 @@ class MlpPart(Part):
 def replay(model: Model, stack: LoadedStack, trace: StackTrace) -> tuple[AttentionPart | MlpPart, ...]:
     """Add up every block from its parts, freeze the norms on the way, and prove that the model did so."""
     stream = trace.stream_in
-    scale, parts = _length(stream), []
+    rounded, parts = stream.abs(), []
     for sublayer, written in zip(stack.stack.sublayers, trace.sublayers, strict=True):
         part = _freeze_part(model, stack, sublayer, written, stream)
         output = part.write(written.output)
-        stream, scale = stream + output, scale + _length(output)
+        stream, rounded = stream + output, rounded + part.count_roundings() * output.abs()
         if part.norm_sum is not None:
             stream = part.norm_sum.apply(stream)
-            scale = _length(stream)
+            rounded = part.norm_sum.bound(rounded) + stream.abs()
         parts.append(part)
     require_close(
         Identity.STREAM,
         stack.name_blocks(),
         found=stream,
         expected=trace.stream_out,
-        scale=scale,
-        tolerance=tolerance_of(model.dtype),
+        scale=rounded + _SMALL * rounded.square().mean(-1, keepdim=True).sqrt(),
+        tolerance=rounding_of(model.dtype),
     )
     return tuple(parts)
 
@@ -196,22 +194,23 @@ def prove_attention(
     model: Model,
     stack: LoadedStack,
     part: AttentionPart,
-    sums: Sequence[tuple[Float[Tensor, "position model"], Float[Tensor, "position 1"]]],
+    sums: Sequence[tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]],
 ) -> None:
-    """Prove that the parts of an attention sub-layer, added up block by block, are its recorded output."""
+    """Prove every head of an attention sub-layer, and that all heads, added up, are its recorded output."""
+    blocks = iter(stack.name_blocks())
+    for run in part.trace.runs:
+        names = [f"{block}, {part.name}" for block in islice(blocks, len(run.values))]
+        prove_heads(names, run.weights, run.values, run.context, model.dtype)
     output = part.trace.output
-    found, scale = (
+    heads, squares = (
         torch.stack([each.to(output.device) for each in column]) for column in zip(*sums, strict=True)
     )
-    require_close(
+    found = heads + part.bias[:, None]
+    require_close_vectors(
         Identity.PARTS,
         [f"{place}, {part.name}" for place in stack.name_blocks()],
-        found=found + part.bias[:, None],
+        found=found,
         expected=output,
-        scale=scale + _length(part.bias)[:, None],
-        tolerance=tolerance_of(model.dtype),
+        scale=(squares + found.square().sum(-1) + part.bias.square().sum(-1)[:, None]).sqrt(),
+        tolerance=rounding_of(model.dtype),
     )
-
-
-def _length(vectors: Float[Tensor, "*row model"]) -> Float[Tensor, "*row 1"]:
-    return cast(Tensor, torch.linalg.vector_norm(vectors, dim=-1, keepdim=True))

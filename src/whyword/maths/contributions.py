@@ -1,14 +1,14 @@
-"""How much of position i's stream comes from position j in one block [eq. 10; ALTI, Ferrando et al. 2022].
+"""How much of position i's residual stream comes from position j in one block [eq. 10; ALTI, 2022].
 
     T_ij = Σ_h A[h,i,j] · P[h,j]   (+ x_i when j = i)         P[h,j] = v[h,j] W_O[h]
     C_ij ∝ max(0, ‖y_i‖₁ − ‖y_i − T_ij‖₁)                     rows sum to 1
 
-Nothing of size positions × positions × width is built: parts are made in tiles that stay in the cache, a
-batched matmul each, and reduced to one number per pair at once. Attention weights are asked for in chunks of
-rows, so that heads × positions × positions is never held either.
+Nothing of size positions × positions × width is built: parts are computed in tiles that stay in the cache, a
+batched matmul each, and reduced at once to one number per pair. Attention weights are computed in chunks of
+rows, so that heads × positions × positions is never held in memory either.
 
-In an encoder every position sees every other. In cross-attention what was in the stream before is a part like
-the sources, with a column of its own.
+In an encoder every position sees every other. In cross-attention the residual is a part like the sources,
+with a column of its own. ALTI: Ferrando, Gállego and Costa-jussà (EMNLP 2022).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,18 +31,18 @@ __all__ = [
 ]
 
 ROWS = 128
-"""Rows whose attention weights are held at once, where memory does not ask for fewer."""
+"""Rows whose attention weights are held at once, unless memory allows only fewer."""
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """C of one block. What no row sees is not kept: rows lie in chunks, each as wide as its last row (in an
-    encoder, and in cross-attention, as wide as what is read)."""
+    """C of one block. What no row sees is not stored: rows are kept in chunks, each as wide as its last row
+    (in an encoder and in cross-attention, as wide as the sources)."""
 
     chunks: tuple[Float[Tensor, "example _row _source"], ...]
 
     def carry(self, updates: Float[Tensor, "example row source"]) -> Float[Tensor, "example row source"]:
-        """Give `updates` C: what each position received, handed on to the positions it came from."""
+        """Return `updates` C: what each position received, passed on to the positions it came from."""
         if len(self.chunks) == 1:
             return updates @ self.chunks[0].to(updates)
         carried, start = torch.zeros_like(updates), 0
@@ -53,7 +53,7 @@ class Contributions:
         return carried
 
     def dense(self) -> Float[Tensor, "example position source"]:
-        """Give C with its zeros."""
+        """Return C with its zeros."""
         positions = self.chunks[-1].shape[2]
         return torch.cat(
             [torch.nn.functional.pad(chunk, (0, positions - chunk.shape[2])) for chunk in self.chunks], dim=1
@@ -68,10 +68,10 @@ def contribute(
     rows: int,
     workspace: Workspace,
 ) -> Contributions:
-    """Give the contributions C of one self-attention sub-layer, so many rows at once.
+    """Return the contributions C of one self-attention sub-layer, computed in chunks of rows.
 
-    `weigh(rows)` gives attention weights of some rows over the sources up to the last of these rows;
-    `projected` is P, `residual` the stream x that enters, `whole` the stream y after attention.
+    `weigh(rows)` returns the attention weights of some rows over the sources up to the last of these rows;
+    `projected` is P, `residual` the stream x before attention, `whole` the stream y after it.
     """
     chunks = []
     for chunk in _slices(whole.shape[1], rows):
@@ -92,7 +92,7 @@ def contribute_rows(
     positions: Int[Tensor, " example"],
     workspace: Workspace,
 ) -> Float[Tensor, "example source"]:
-    """Give one row of C of each example: that of one of its positions, which sees what is not after it."""
+    """Return one row of C per example: that of one position, which sees itself and what precedes it."""
     rows, own = torch.arange(len(positions), device=weights.device), positions.to(weights.device)
     distances = measure_rest(weights, projected, whole, None, None, workspace)
     # A row's own source is measured again: the residual belongs to it.
@@ -114,15 +114,15 @@ def contribute_both_ways(
     lengths: Sequence[int],
     workspace: Workspace,
 ) -> Contributions:
-    """Give the contributions C of one self-attention sub-layer of an encoder, whose rows see all sources.
+    """Return the contributions C of one self-attention sub-layer of an encoder, whose rows see all sources.
 
-    `lengths`: so many sources of each example are no padding.
+    `lengths`: the number of sources of each example that are not padding.
     """
     chunks = []
     for chunk in _slices(whole.shape[1], rows):
         own, weights = whole[:, chunk], weigh(chunk)
         distances = measure_rest(weights, projected, own, None, None, workspace)
-        # A row's own source is measured anew: what was there before belongs to it.
+        # A row's own source is measured again: the residual belongs to it.
         written = torch.einsum(
             "ehr,ehrm->erm", weights.diagonal(chunk.start, 2, 3).to(own), projected[:, :, chunk]
         )
@@ -142,7 +142,7 @@ def contribute_across(
     lengths: Sequence[int],
     workspace: Workspace,
 ) -> Contributions:
-    """Give the contributions C of one cross-attention sub-layer: of all sources, and last of the residual."""
+    """Return the contributions C of one cross-attention sub-layer: all sources, and the residual last."""
     chunks = []
     for chunk in _slices(whole.shape[1], rows):
         own = whole[:, chunk]
@@ -158,7 +158,7 @@ def contribute_across(
 def _find_closeness(
     distances: Float[Tensor, "example row source"], whole: Float[Tensor, "example row model"]
 ) -> Float[Tensor, "example row source"]:
-    """Give max(0, ‖y‖₁ − what is left of y without a part), in the place of the distances."""
+    """Return max(0, ‖y‖₁ − ‖y − part‖₁), overwriting the distances ‖y − part‖₁."""
     length = torch.linalg.vector_norm(whole, ord=1, dim=-1, keepdim=True)
     return torch.sub(length, distances, out=distances).clamp_(min=0)
 
@@ -166,7 +166,7 @@ def _find_closeness(
 def _hide_padding(
     closeness: Float[Tensor, "example row source"], lengths: Sequence[int]
 ) -> Float[Tensor, "example row source"]:
-    """Set what is due to padding to nothing, which rounding leaves next to it."""
+    """Set the closeness of padding to zero, which rounding leaves near zero."""
     for own, length in zip(closeness, lengths, strict=True):
         own[:, length:] = 0
     return closeness
@@ -175,7 +175,7 @@ def _hide_padding(
 def _normalise(
     closeness: Float[Tensor, "example row source"], first: int
 ) -> Float[Tensor, "example row source"]:
-    """Make rows sum to 1; a row without a positive entry becomes that of the identity."""
+    """Make rows sum to 1; a row without a positive entry becomes the identity row."""
     total = closeness.sum(-1, keepdim=True)
     if not total.all():
         nothing = total == 0

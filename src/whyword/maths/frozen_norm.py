@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..errors import ModelError
 from ..models.architecture import Norm
-from ..models.model import norm_epsilon, output_bias
+from ..models.model import output_bias
 
 __all__ = ["FrozenNorm", "freeze", "freeze_all"]
 
@@ -55,6 +56,12 @@ class FrozenNorm:
         mapped = self.map_vectors(vectors)
         return mapped if self.bias is None else mapped + self.bias
 
+    def bound(self, errors: Float[Tensor, "*block position model"]) -> Float[Tensor, "*block position model"]:
+        """Give how large errors of that size can become by the linear part."""
+        if self.centred:
+            errors = errors + errors.mean(-1, keepdim=True)
+        return self.scale * self.weight.abs() * errors
+
     def pull_back(self, direction: Float[Tensor, "position model"]) -> Float[Tensor, "position model"]:
         """Apply the transpose of the linear part: `map_vectors(y) · u = y · pull_back(u)`."""
         direction = self.scale * self.weight * direction
@@ -79,7 +86,7 @@ def freeze_all(
     spread = (
         inputs.var(-1, keepdim=True, correction=0) if norm.centred else inputs.pow(2).mean(-1, keepdim=True)
     )
-    epsilon = inputs.new_tensor([norm_epsilon(module, norm) for module in modules])
+    epsilon = inputs.new_tensor([_epsilon(module, norm) for module in modules])
     biases = [output_bias(module, inputs.dtype) for module in modules]
     return FrozenNorm(
         scale=torch.rsqrt(spread + epsilon[:, None, None]),
@@ -99,3 +106,19 @@ def _weight(module: nn.Module, norm: Norm, inputs: Tensor) -> Float[Tensor, " mo
 
 def _stack(vectors: Sequence[Float[Tensor, " model"]], like: Tensor) -> Float[Tensor, "block 1 model"]:
     return torch.stack([vector.to(like.device) for vector in vectors])[:, None]
+
+
+def _epsilon(module: nn.Module, norm: Norm) -> float:
+    """Read a norm's epsilon."""
+    if isinstance(norm.epsilon, float):
+        return norm.epsilon
+    epsilon = getattr(module, norm.epsilon, None)
+    if epsilon is None:
+        raise ModelError(
+            f"{type(module).__name__} has no attribute {norm.epsilon!r} that would hold its epsilon.",
+            "It is a LayerNorm: write norm=Norm(centred=True) in the description"
+            + ("." if type(module) is nn.LayerNorm else ", and offset=1.0 if it multiplies by 1 + weight.")
+            if isinstance(module, nn.LayerNorm)
+            else "Name the right attribute in the description: Norm(epsilon=...).",
+        )
+    return float(epsilon)

@@ -1,6 +1,6 @@
-"""What is left of a stream without one of its parts, for all pairs of positions: most of the time goes here.
+"""‖y − part‖₁ of the residual stream, for all pairs of positions: most of the time is spent here.
 
-`kernel.cpp` does it in registers; torch in tiles, where that was not built, for float64 and on a GPU.
+`kernel.cpp` computes it in registers; torch in tiles where that was not built, for float64 and on a GPU.
 """
 
 import os
@@ -19,19 +19,19 @@ from ..models.workspace import Workspace
 __all__ = ["implementation", "measure_rest"]
 
 _native: Any = None
-with suppress(ImportError):  # it is not there where whyword was installed without a compiler
+with suppress(ImportError):  # missing where whyword was installed without a compiler
     _native = import_module("whyword.maths._kernel")
-_WORTH_A_THREAD = 2_000_000  # multiplications that take about as long as to wake one
-_LANES = 16  # floats in the longest vectors that may be used, if the CPU has them
-_PADDED = 64  # rows get a multiple of so many floats: no tile of the native kernel is wider
-_TILE = 8 * 2**20  # bytes of a tile in torch; all of up to 128 rows × 16 sources are about as fast
+_WORTH_A_THREAD = 2_000_000  # multiplications that take about as long as waking a thread
+_LANES = 16  # floats in the longest vectors that the CPU may have
+_PADDED = 64  # rows are padded to a multiple of this: no tile of the native kernel is wider
+_TILE = 8 * 2**20  # bytes of a tile in torch; tiles of up to 128 rows × 16 sources are about equally fast
 
 
 def implementation() -> str:
-    """Name what measures float32 on a CPU, native or torch; the variable WHYWORD_KERNEL forces one."""
+    """Name the kernel for float32 on a CPU, native or torch; the variable WHYWORD_KERNEL forces one."""
     name = os.environ.get("WHYWORD_KERNEL") or ("native" if _native else "torch")
     if name not in ("native", "torch"):
-        raise InputError(f"WHYWORD_KERNEL is {name!r}.", "Allowed are native and torch, or leave it unset.")
+        raise InputError(f"WHYWORD_KERNEL is {name!r}.", "Set it to native or torch, or leave it unset.")
     if name == "native" and not _native:
         raise InputError("The native kernel was not built.", "Build it, or leave WHYWORD_KERNEL unset.")
     return name
@@ -45,10 +45,11 @@ def measure_rest(
     first: int | None,
     workspace: Workspace,
 ) -> Float[Tensor, "example row source"]:
-    """Give ‖y_i − Σ_h A[h,i,j] P[h,j] − [j = first + i] x_i‖₁ for all pairs that are seen, 0 elsewhere.
+    """Return ‖y_i − Σ_h A[h,i,j] P[h,j] − [j = first + i] x_i‖₁ for all visible pairs, 0 elsewhere.
 
-    `first`: where the first row lies among the sources, which are seen up to the row itself (self-attention,
-    causal); None: every source is seen and there is no residual (cross-attention). Half types give float32.
+    `first`: index of the first row among the sources, which are visible up to the row itself (causal
+    self-attention); None: every source is visible and there is no residual (cross-attention). Half-precision
+    inputs give float32.
     """
     dtype = torch.float64 if whole.dtype == torch.float64 else torch.float32
     weights, projected, whole = weights.to(dtype), projected.to(dtype), whole.to(dtype)
@@ -86,7 +87,7 @@ def _measure_in_tiles(
     corners = range(0, examples, depth), range(0, rows, height), range(0, sources, breadth)
     for example, row, source in product(*corners):
         some, columns = slice(example, example + depth), slice(source, source + breadth)
-        lines = slice(max(row, source - first), min(row + height, rows))  # none before sees these sources
+        lines = slice(max(row, source - first), min(row + height, rows))  # no earlier row sees these sources
         pairs = weights[some, :, lines, columns].permute(0, 3, 1, 2).contiguous()
         parts = projected[some, :, columns].transpose(1, 2).flatten(0, 1)
         tile = workspace.take("tile", [*pairs.shape[:2], pairs.shape[3], width], whole)

@@ -1,4 +1,4 @@
-"""Models: what a family is (architecture, catalogue), how one is fetched, and how one is opened."""
+"""Models: descriptions of families (architecture, catalogue), fetching models, opening them."""
 
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ __all__ = [
     "open_model",
 ]
 
-# The cache is looked at without torch, so nothing is imported before it is used.
+# Listing the cache must not import torch, so nothing is imported before it is used.
 __getattr__ = look_up_in(
     __name__,
     {"GENERAL": "catalogue", "Model": "model", "make_small": "testing.shrink", "open_model": "open"}

@@ -1,18 +1,19 @@
-"""How an architecture is described: types only, no model is named here.
+"""The types that describe an architecture; no model is named here.
 
 A stack is a list of blocks; a block is a list of sub-layers, each of which writes one vector per position
-into the stream. What happens *before* a sub-layer (its norm, its projections, rotary or learned positions,
-parallel or sequential wiring) is in the value vectors and outputs that the network itself computed, so it
-needs no description. What happens *after* one does, because an update must be pulled back through it:
+into the residual stream. What happens *before* a sub-layer (its norm, its projections, rotary or learned
+positions, parallel or sequential wiring) needs no description: it is contained in the value vectors and
+outputs that the network itself computed. What happens *after* one must be described, because an update is
+pulled back through it:
 
     written = multiplier · norm_after(output)  a norm between the sub-layer and the stream (Gemma, OLMo 2)
     stream  = norm_sum(stream + written)       a norm over the residual sum: post-norm (opt-350m)
     logits  = cap(multiplier · (U y + b))      Granite and Cohere scale logits, Gemma 2 caps them
 
-An encoder–decoder model is two stacks; blocks of its decoder have one more attention, that of the source.
+An encoder–decoder model is two stacks; blocks of its decoder also have cross-attention to the source.
 
-Numbers are named by the config attribute that holds them. A path `a|b` is a, or b where there is no a:
-modules that transformers has renamed.
+Numbers are given by the config attribute that holds them. A path `a|b` means a, or b where there is no a
+(modules that transformers has renamed).
 """
 
 from collections.abc import Mapping
@@ -41,19 +42,19 @@ class ValueLayout:
     projection: str
     """Path inside the attention module of the projection that makes the values."""
     pattern: str
-    """einops pattern of its last axis: `part` (query, key, value), `dim`, and all axes of heads in order."""
+    """einops pattern of its last axis: `part` (query, key, value), `dim`, and the axes of heads in order."""
     part: int = 0
     """Which part is the value."""
     sizes: Mapping[str, int | str] = field(default_factory=lambda: MappingProxyType({}))
-    """Sizes of axes, as numbers or config attributes; that of `dim` is known, and one more follows."""
+    """Sizes of axes, as numbers or config attributes; `dim` is known, and one more can be inferred."""
 
 
 @dataclass(frozen=True)
 class Sublayer:
-    """One writer into the stream. Paths are relative to the block."""
+    """A part of a block that writes into the residual stream. Paths are relative to the block."""
 
     output: str
-    """Path of the module whose output is what the sub-layer gives (no residual in it)."""
+    """Path of the module whose output is the sub-layer's output, without the residual."""
     norm_after: str | None = None
     """Path of a norm between that output and the stream."""
     norm_sum: str | None = None
@@ -69,22 +70,22 @@ class Attention(Sublayer):
     module: str
     """Path of the attention module."""
     value: ValueLayout | None = None
-    """Where values are if attention is seen neither through transformers' interface nor torch's function:
-    they are read by a hook then, and weights are those that the module returns."""
+    """Where the values are, for attention that uses neither transformers' interface nor torch's function:
+    they are then read by a hook, and the weights are those that the module returns."""
     cross: bool = False
-    """True: it reads the encoder's positions, False: its own stack's."""
+    """True: it reads the encoder's positions. False: those of its own stack."""
 
 
 @dataclass(frozen=True)
 class Experts:
-    """Where the experts of a mixture are. Paths are relative to the MLP's module; it may be without any."""
+    """Where the experts of a mixture are. Paths are relative to the MLP's module, which may have none."""
 
     module: str = "experts"
     """Path of a list of MLPs, or of one module that holds the weights of all experts."""
     shared: str = "shared_expert|shared_experts"
-    """Path of an MLP that acts whatever is chosen."""
+    """Path of the shared expert, which always acts."""
     weight: str = "down_proj"
-    """The parameter of one module for all: experts × model × neurons."""
+    """The parameter that holds the weights of all experts in one module: experts × model × neurons."""
     bias: str = "down_proj_bias"
     """The parameter that holds the biases, where there are any."""
     transposed: bool = False
@@ -96,8 +97,8 @@ class Mlp(Sublayer):
     """A sub-layer that acts on one position at a time."""
 
     down: str = "down_proj|dense_4h_to_h|c_proj|fc_out|fc2|w2"
-    """Path, inside `output` and inside every expert, of the projection that neurons write through; none is
-    needed where `output` is that projection itself."""
+    """Path, inside `output` and inside every expert, of the projection that neurons write through (the down
+    projection); not needed where `output` is that projection itself."""
     experts: Experts = Experts()
     """Where the experts are, if there are any."""
 
@@ -108,7 +109,7 @@ class Stack:
 
     sublayers: tuple[Sublayer, ...]
     norm: Norm
-    """The kind of all norms that an update passes on its way to the logit."""
+    """The kind of all norms that an update passes on its way to the logits."""
     blocks: str = "layers"
     """Path of the list of blocks inside the stack's module."""
     final_norm: str | None = "norm"
@@ -116,24 +117,24 @@ class Stack:
     project_out: str | None = None
     """Path of a projection after the final norm (opt-350m)."""
     scaled_by_width: str | None = None
-    """Config attribute by which, where it is true, what is unembedded is divided by the square root of its
+    """Config attribute that, where it is true, divides the input of the unembedding by the square root of its
     width (T5)."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What must be known of a family to pull a logit back to where it was written."""
+    """What must be known of a family to pull a logit back to where a vector was written."""
 
     name: str
     decoder: Stack
     encoder: Stack | None = None
     logit_multiplier: str | None = None
-    """Config attribute that multiplies what the unembedding gives."""
+    """Config attribute that multiplies the output of the unembedding."""
     logit_divisor: str | None = None
-    """Config attribute that divides what the unembedding gives."""
+    """Config attribute that divides the output of the unembedding."""
     logit_bias: str | None = None
     """Name of the network's buffer that is added to the logits (Marian, BART)."""
     logit_cap: str | None = None
     """Config attribute c of a cap on the logits, x ↦ c · tanh(x / c): what is explained is x."""
     expects: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
-    """Config attributes this description was written for, with their values."""
+    """Config attributes, with the values that this description was written for."""

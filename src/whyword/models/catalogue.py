@@ -93,17 +93,17 @@ def describe(config: Any) -> Architecture:
 
 
 def refuse(network: Any) -> None:
-    """Refuse, by its type, a model that predicts otherwise than by attention to the tokens before."""
+    """Refuse a model type that does not predict by attention to the preceding tokens."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     config, name = network.config, f"{type(network).__name__} ({network.config.model_type})"
-    remedy = "Give a decoder-only language model with attention in every block."
+    remedy = "Load a decoder-only language model with attention in every block."
     if config.model_type in _WITHOUT_ATTENTION:
         raise ModelError(f"{name} has no attention: its blocks keep a state instead.", remedy)
     if config.model_type in _DIFFUSION:
         raise ModelError(f"{name} is a diffusion model: it fills in many tokens at once.", remedy)
     if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False):
-        raise ModelError(f"{name} is an encoder: it sees the tokens that come after.", remedy)
+        raise ModelError(f"{name} is an encoder: it sees the tokens that follow.", remedy)
 
 
 def _contradictions(entry: Architecture, config: Any) -> list[tuple[str, object]]:

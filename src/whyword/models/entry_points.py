@@ -1,4 +1,4 @@
-"""Descriptions that installed packages add, by entry point: a model type = where its Architecture is."""
+"""Descriptions that installed packages add by entry point: model type = location of its Architecture."""
 
 from importlib.metadata import entry_points
 
@@ -18,7 +18,7 @@ def find_added(model_type: str) -> tuple[Architecture, ...] | None:
         if not entries or not all(isinstance(entry, Architecture) for entry in entries):
             raise ModelError(
                 f"The entry point {point.name} = {point.value} of {GROUP} is {found!r}.",
-                "Let it name an Architecture, or a tuple of them.",
+                "It must name an Architecture, or a tuple of them.",
             )
         return entries
     return None

@@ -1,4 +1,4 @@
-"""Say in two lines why transformers could not load a model."""
+"""Explain in two lines why transformers could not load a model."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ __all__ = ["explain_failure", "first_line"]
 
 
 def explain_failure(source: str, error: Exception) -> ModelError:
-    """Say in two lines why transformers could not load a model."""
+    """Explain in two lines why transformers could not load a model."""
     from huggingface_hub.errors import (
         GatedRepoError,
         HFValidationError,
@@ -27,21 +27,21 @@ def explain_failure(source: str, error: Exception) -> ModelError:
     if any(isinstance(cause, RepositoryNotFoundError | HFValidationError) for cause in causes):
         return ModelError(
             f"The hub has no model {source!r}, and there is no such folder.",
-            "Check the name, or give a local folder.",
+            "Check the name, or pass a local folder.",
         )
     if "trust_remote_code" in text:
         return ModelError(
-            f"{source} needs code of its own to be run.",
+            f"{source} needs remote code.",
             "If you trust it, pass whyword.load(..., allow='remote-code').",
         )
     unreachable = (LocalEntryNotFoundError, OfflineModeIsEnabled, ConnectionError)
     if any(isinstance(cause, unreachable) for cause in causes) or "couldn't connect" in text:
         return ModelError(
             f"{source!r} is not in the local cache, and the hub cannot be reached.",
-            "Go online (and unset HF_HUB_OFFLINE) to fetch it once, or give a local folder.",
+            "Go online (and unset HF_HUB_OFFLINE) to fetch it once, or pass a local folder.",
         )
     if "safetensors" in text:
-        return ModelError(f"{source} has no weights (*.safetensors).", "Give a model that has them.")
+        return ModelError(f"{source} has no weights (*.safetensors).", "Choose a model that has them.")
     if "does not recognize this architecture" in text or "Unrecognized configuration class" in text:
         return ModelError(
             f"{source} is not a language model that this version of transformers knows: {first_line(error)}",
@@ -57,5 +57,5 @@ def _causes(error: BaseException | None) -> Any:
 
 
 def first_line(error: Exception) -> str:
-    """Give the first line of an error's message, or its name."""
+    """Return the first line of an error's message, or its name."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

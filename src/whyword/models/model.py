@@ -10,8 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..errors import ModelError
-from .architecture import Architecture, Mlp, Norm, Stack, Sublayer
+from .architecture import Architecture, Mlp, Stack, Sublayer
 from .catalogue import catalogued
+from .length_classes import LengthClasses
 from .workspace import Workspace
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "find_down",
     "find_experts",
     "module_at",
-    "norm_epsilon",
     "optional_module",
     "output_bias",
     "output_weight",
@@ -38,7 +38,7 @@ class LoadedStack:
     """The module that holds the blocks."""
     blocks: tuple[nn.Module, ...]
     causal: bool
-    """Whether a position sees only those before it: in a decoder, not in an encoder."""
+    """Whether a position sees only itself and those before it: in a decoder, not in an encoder."""
 
     def in_blocks(self, path: str) -> list[nn.Module]:
         """Find a module in every block."""
@@ -57,7 +57,7 @@ class LoadedStack:
 class Model:
     """A network with its tokenizer and the description by which it is explained.
 
-    Parts are looked up once: load a network anew after changing its type or its modules.
+    Parts are looked up once: load a network again after changing its type or its modules.
     """
 
     network: Any
@@ -68,7 +68,9 @@ class Model:
     name: str
     """What was loaded, for people and documents."""
     special_ids: frozenset[int] = frozenset()
-    """Tokens that mark structure instead of text."""
+    """Tokens that mark structure rather than text."""
+    verify: str = "auto"
+    """When recorded runs are compared with untouched ones: see `load`."""
 
     def __repr__(self) -> str:
         reader = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
@@ -84,7 +86,7 @@ class Model:
 
     @cached_property
     def dtype(self) -> torch.dtype:
-        """The type of the weights: the coarsest, where there are several."""
+        """The type of the weights; the least precise one where there are several."""
         types = {parameter.dtype for parameter in self.network.parameters() if parameter.is_floating_point()}
         return cast(torch.dtype, max(types, key=lambda dtype: torch.finfo(dtype).eps))
 
@@ -129,12 +131,17 @@ class Model:
 
     @cached_property
     def workspace(self) -> Workspace:
-        """Memory for the one run that is recorded at a time."""
+        """Buffers for the recorded run, of which there is one at a time."""
         return Workspace()
 
     @cached_property
+    def lengths(self) -> LengthClasses:
+        """Lengths at which the model may change what it does, and what was compared already."""
+        return LengthClasses(self.config)
+
+    @cached_property
     def unembedding(self) -> nn.Module:
-        """The module that turns the last state of the stream into logits."""
+        """The module that turns the final residual stream into logits."""
         return cast(nn.Module, self.network.get_output_embeddings())
 
     @property
@@ -162,7 +169,7 @@ class Model:
 
     @cached_property
     def logit_bias(self) -> Float[Tensor, " vocab"] | None:
-        """What is added to the logits after the unembedding, where the model has that."""
+        """What is added to the logits after the unembedding, where the model adds something."""
         name = self.architecture.logit_bias
         return None if name is None else self.network.get_buffer(name).detach().flatten()
 
@@ -181,7 +188,7 @@ class Model:
         return self.number(self.architecture.logit_cap)
 
     def multiplier_of(self, sublayer: Sublayer) -> float:
-        """Give what multiplies what a sub-layer writes."""
+        """Return the factor that multiplies what a sub-layer writes."""
         multiplier = self.number(sublayer.multiplier)
         return 1.0 if multiplier is None else multiplier
 
@@ -194,7 +201,7 @@ class Model:
         except AttributeError:
             raise ModelError(
                 f"The config of {self.name} has no attribute {attribute!r}.",
-                "Name one that it has in the description.",
+                "Name an existing one in the description.",
             ) from None
         return None if number is None else float(number)
 
@@ -211,7 +218,7 @@ def blocks_of(module: nn.Module, stack: Stack) -> tuple[nn.Module, ...]:
 
 
 def optional_module(parent: nn.Module, path: str | None) -> nn.Module | None:
-    """Find a module that a model of this family may be without."""
+    """Find a module that not every model of this family has."""
     for name in [] if path is None else path.split("|"):
         try:
             return parent.get_submodule(name)
@@ -246,7 +253,7 @@ def _deepest(parent: nn.Module, path: str) -> tuple[str, nn.Module]:
 
 
 def find_experts(block: nn.Module, mlp: Mlp) -> nn.Module | None:
-    """Find the experts of a block's MLP; None where it is no mixture."""
+    """Find the experts of a block's MLP; None where it is not a mixture."""
     return optional_module(module_at(block, mlp.output), mlp.experts.module)
 
 
@@ -269,7 +276,7 @@ def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "writt
     if weight.is_meta or not weight.is_floating_point():
         raise ModelError(
             f"The weights of {type(module).__name__} are {weight.dtype} on {weight.device}.",
-            "Load the model unquantised and on a device: what it wrote is computed from its weights.",
+            "Load the model unquantised and on a device: updates are computed from its weights.",
         )
     is_transposed = isinstance(module, nn.Linear)
     return (weight.T if is_transposed else weight).to(dtype)
@@ -279,19 +286,3 @@ def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " model"
     """Read a projection's or a norm's bias, None where it has none."""
     bias = getattr(module, "bias", None)
     return None if bias is None else bias.detach().to(dtype)
-
-
-def norm_epsilon(module: nn.Module, norm: Norm) -> float:
-    """Read a norm's epsilon."""
-    if isinstance(norm.epsilon, float):
-        return norm.epsilon
-    epsilon = getattr(module, norm.epsilon, None)
-    if epsilon is None:
-        raise ModelError(
-            f"{type(module).__name__} has no attribute {norm.epsilon!r} that would hold its epsilon.",
-            "It is a LayerNorm: write norm=Norm(centred=True) in the description"
-            + ("." if type(module) is nn.LayerNorm else ", and offset=1.0 if it multiplies by 1 + weight.")
-            if isinstance(module, nn.LayerNorm)
-            else "Name the right attribute in the description: Norm(epsilon=...).",
-        )
-    return float(epsilon)

@@ -51,7 +51,7 @@ def open_model(
             raise ModelError(
                 f"dtype is {dtype} and device {device}, but the model in memory is {network.dtype} on "
                 f"{network.device}.",
-                "Convert and move it before you load it here: nothing is changed on a model that is yours.",
+                "Convert and move it before you pass it: whyword does not change a model of yours.",
             )
     if device is not None:
         network = network.to(device)
@@ -59,7 +59,7 @@ def open_model(
         refuse(network)
     if network.get_output_embeddings() is None:
         raise ModelError(
-            f"{type(network).__name__} has no unembedding.", "Give a model that predicts tokens."
+            f"{type(network).__name__} has no unembedding.", "Choose a model that predicts tokens."
         )
     if architecture is None:
         architecture = describe(network.config.get_text_config())
@@ -81,14 +81,14 @@ def _open_path(
     path, options = Path(source), dict[str, Any]()
     if path.suffix == ".gguf":
         if not path.is_file():
-            raise ModelError(f"There is no file {source}.", "Give the path of a .gguf file.")
+            raise ModelError(f"There is no file {source}.", "Pass the path of a .gguf file.")
         options["gguf_file"] = path.name
         source = str(path.parent)
     elif path.is_dir():
         _require_weights(path, allowed)
     elif path.exists():
         raise ModelError(
-            f"{source} is neither a folder nor a .gguf file.", "Give a folder with config.json and weights."
+            f"{source} is neither a folder nor a .gguf file.", "Pass a folder with config.json and weights."
         )
     else:
         _require_hub_name(source)
@@ -141,13 +141,13 @@ def _load_network(
     if missing := sorted(info["missing_keys"]):
         raise ModelError(
             f"{source} lacks {len(missing)} weights of {type(network).__name__}, among them {missing[0]}.",
-            "Give a complete checkpoint: what is missing would be random numbers.",
+            "Use a complete checkpoint: missing weights would be random.",
         )
     return network.eval()
 
 
 def _has_encoder(source: str, allowed: frozenset[str], options: dict[str, Any]) -> bool:
-    """Look at the config for an encoder; that of a GGUF file takes as long to read as the model."""
+    """Look for an encoder in the config; not in a GGUF file, which takes as long to read as the model."""
     from transformers import AutoConfig
 
     if "gguf_file" in options:
@@ -170,7 +170,7 @@ def _refuse_pickle(name: str) -> None:
 
 
 def _load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any]) -> Any | None:
-    """Load a tokenizer where there is one: transformers makes an empty one from nothing."""
+    """Load a tokenizer where there is one: otherwise transformers makes an empty one."""
     from transformers import AutoTokenizer
     from transformers.utils import has_file
 
@@ -194,13 +194,13 @@ def _load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any
 def _require_weights(folder: Path, allowed: frozenset[str]) -> None:
     """Refuse a folder that holds no model, or one that only a pickle loads."""
     if not (folder / "config.json").is_file():
-        raise ModelError(f"{folder} has no config.json.", "Give a folder that save_pretrained wrote.")
+        raise ModelError(f"{folder} has no config.json.", "Pass a folder that save_pretrained wrote.")
     if any(folder.glob("*.safetensors")):
         return
     pickles = sorted(path.name for path in folder.glob("*.bin"))
     if not pickles:
         raise ModelError(
-            f"{folder} has no weights (*.safetensors).", "Give a folder that save_pretrained wrote."
+            f"{folder} has no weights (*.safetensors).", "Pass a folder that save_pretrained wrote."
         )
     if "pickle" not in allowed:
         raise ModelError(
@@ -214,7 +214,7 @@ def _require_hub_name(source: str) -> None:
     if source.count("/") > 1 or source.startswith((".", "/", "~")) or "\\" in source:
         raise ModelError(
             f"There is no folder {source}.",
-            "Give a folder with config.json and weights, or a name on the hub.",
+            "Pass a folder with config.json and weights, or a name on the hub.",
         )
 
 
@@ -224,7 +224,7 @@ def _require_network(source: Any) -> Any:
     if not isinstance(source, PreTrainedModel):
         raise ModelError(
             f"A model cannot be loaded from a {type(source).__name__}.",
-            "Give a hub name, a folder, a .gguf file or a transformers model.",
+            "Pass a hub name, a folder, a .gguf file or a transformers model.",
         )
     return source
 
@@ -249,8 +249,6 @@ def _special_ids(tokenizer: Any | None) -> frozenset[int]:
         return frozenset()
     added = tokenizer.added_tokens_decoder
     special = {*tokenizer.all_special_ids, *(id_ for id_, token in added.items() if token.special)}
-    special |= {
-        *getattr(tokenizer, "lang_code_to_id", {}).values()
-    }  # M2M-100 adds its codes in a way of its own
+    special |= {*getattr(tokenizer, "lang_code_to_id", {}).values()}  # M2M-100 keeps its codes elsewhere
     structure = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
     return frozenset(special - ({tokenizer.unk_token_id} - structure))  # an unknown token stands for text

@@ -1,4 +1,4 @@
-"""What a network must have for its description to apply."""
+"""Checks that a network fits its description."""
 
 from typing import Any
 
@@ -15,19 +15,19 @@ def require_same_stacks(network: Any, architecture: Architecture) -> None:
     name, described = type(network).__name__, architecture.encoder is not None
     if network.config.is_encoder_decoder and not described:
         raise ModelError(
-            f"{name} is an encoder–decoder model, its description ({architecture.name}) has no encoder.",
+            f"{name} is an encoder–decoder model, but its description ({architecture.name}) has no encoder.",
             f"Catalogued with an encoder: {', '.join(sorted(TRANSLATORS))}; for others pass "
             "whyword.load(..., architecture=...).",
         )
     if described and not network.config.is_encoder_decoder:
         raise ModelError(
-            f"{name} has no encoder, its description ({architecture.name}) has one.",
+            f"{name} has no encoder, but its description ({architecture.name}) has one.",
             "Load it together with its encoder, or pass whyword.load(..., architecture=...).",
         )
 
 
 def require_attention(network: Any, architecture: Architecture) -> None:
-    """Refuse a hybrid model: one of which some blocks have attention and others have none."""
+    """Refuse a hybrid model, in which some blocks have no attention."""
     stack = architecture.decoder
     blocks = optional_module(stack_module(network), stack.blocks)
     paths = [each.module for each in stack.sublayers if isinstance(each, Attention)]
@@ -38,5 +38,5 @@ def require_attention(network: Any, architecture: Architecture) -> None:
         without = ", ".join(str(index + 1) for index, attends in enumerate(has) if not attends)
         raise ModelError(
             f"Of {len(has)} blocks of {type(network).__name__}, these have no attention: {without}.",
-            "Give a model with attention in every block.",
+            "Load a model with attention in every block.",
         )

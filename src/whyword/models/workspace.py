@@ -1,4 +1,4 @@
-"""Memory that is used again: touching fresh pages costs as much as the sums that go into them."""
+"""Buffers that are reused: touching fresh memory pages costs as much as filling them."""
 
 from collections.abc import Sequence
 from math import prod
@@ -8,17 +8,17 @@ from torch import Tensor
 __all__ = ["Workspace"]
 
 _MOST_KEPT = 64 * 2**20
-"""Bytes of the largest buffer that is kept."""
+"""Size in bytes of the largest buffer that is kept."""
 
 
 class Workspace:
-    """Buffers by name, as large as they were last needed. One user at a time."""
+    """Buffers by name, each as large as it was last needed. Not for concurrent use."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, Tensor] = {}
 
     def take(self, name: str, shape: Sequence[int], like: Tensor) -> Tensor:
-        """Give a tensor of some shape, with whatever it held before."""
+        """Return a tensor of a given shape; its content is arbitrary."""
         size, buffer = prod(shape), self._buffers.get(name)
         if (
             buffer is None

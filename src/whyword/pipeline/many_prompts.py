@@ -1,6 +1,6 @@
-"""Many prompts: one recorded run for as many of them as fit, the same numbers as one by one.
+"""Many prompts: one recorded run for as many as fit, with the same numbers as one by one.
 
-Prompts are read ahead and cut into batches of similar length; explanations are given in the order of the
+Prompts are read ahead and cut into batches of similar length; explanations are yielded in the order of the
 prompts.
 """
 
@@ -39,17 +39,17 @@ from .one_prompt import (
 __all__ = ["Asked", "compare_batch", "cut_prompts", "explain_batch", "run_prompts"]
 
 _AHEAD = 1024
-"""Prompts that are read ahead, to find some of similar length."""
+"""How many prompts are read ahead, to find some of similar length."""
 _TOKENS = {"cpu": 512}
-"""Tokens of a batch by device: beyond so many a processor is no faster (of batches of 16 to 250 prompts of
-1 to 10 tokens, those of 32 to 128 were alike and the others slower)."""
+"""Most tokens of a batch, by device: larger batches are no faster (on prompts of 1 to 10 tokens, batches of
+32 to 128 prompts were equally fast, smaller and larger ones up to 250 slower)."""
 _MOST_TOKENS = 8192
 _SHARE = 0.5
 """The share of free memory that a batch may take."""
 _SIMILAR = 8
-"""Tokens that a batch's longest prompt may have beyond twice those of its shortest."""
+"""How many tokens more than twice its shortest prompt a batch's longest one may have."""
 _MISSING = object()
-_ONE_FOR_EACH = "Give one for each prompt (None where there is none), or one word for all."
+_ONE_FOR_EACH = "Pass one per prompt (None where there is none), or one word for all."
 Result = TypeVar("Result")
 
 
@@ -58,16 +58,16 @@ def explain_batch(
     prompts: Iterable[Prompt],
     *,
     targets: Word | Iterable[Word | None] | None = None,
-    foils: Word | Iterable[Word | Sequence[Word] | None] | None = None,
+    foils: Word | Iterable[Word | Sequence[Word] | None] | None = "auto",
     method: str = DEFAULT_METHOD,
     depth: int | None = None,
     batch_size: int | None = None,
 ) -> Iterator[Explanation]:
     """Explain the next token of many prompts, in order, with one run of the network per batch.
 
-    `targets`, `foils`: one for each prompt (see `explain`), or one word for all; foils may be "auto".
-    `batch_size`: the most prompts of a run; None: as many as help, and fit into half of the free memory.
-    Up to 1,024 prompts (or 16 batches) are read ahead. `depth`: see `explain`.
+    `targets`, `foils`: one for each prompt (see `explain`), or one for all. `batch_size`: the most prompts of
+    a run; None: as many as help, and fit into half of the free memory. Up to 1,024 prompts (or 16 batches)
+    are read ahead. `depth`: see `explain`.
     """
     compared = compare_batch(
         model, prompts, targets=targets, foils=foils, methods=[method], depth=depth, batch_size=batch_size
@@ -80,21 +80,21 @@ def compare_batch(
     prompts: Iterable[Prompt],
     *,
     targets: Word | Iterable[Word | None] | None = None,
-    foils: Word | Iterable[Word | Sequence[Word] | None] | None = None,
+    foils: Word | Iterable[Word | Sequence[Word] | None] | None = "auto",
     methods: Sequence[str] | None = None,
     depth: int | None = None,
     batch_size: int | None = None,
 ) -> Iterator[Comparison]:
     """Explain the next token of many prompts by several methods, in order.
 
-    One recorded run per batch serves all methods; what baselines run besides is run in batches too.
+    One recorded run per batch serves all methods; the further runs of baselines are batched too.
     `methods`: see `compare`; the rest is as in `explain_batch`.
     """
     names = list_methods(methods)
     if batch_size is not None and batch_size < 1:
-        raise InputError(f"batch_size is {batch_size}.", "Give the number of prompts of a batch, at least 1.")
+        raise InputError(f"batch_size is {batch_size}.", "Pass the number of prompts per batch, at least 1.")
     if isinstance(prompts, str):
-        raise InputError("The prompts are one text.", "Give a list of prompts; for one there is explain.")
+        raise InputError("The prompts are one text.", "Pass a list of prompts; for a single one use explain.")
     require_depth(require_decoder(model), depth, names)
     asked = _read(model, prompts, targets, foils)
     total = len(prompts) if isinstance(prompts, Sequence) else None
@@ -103,10 +103,10 @@ def compare_batch(
 
 @dataclass(frozen=True)
 class Asked:
-    """A prompt that was read."""
+    """A prompt with its question, tokenized."""
 
     number: int
-    """Which prompt, from 0."""
+    """Index of the prompt, from 0."""
     context: Tokens
     question: Question
 
@@ -124,12 +124,12 @@ def _compare_all(
     batch_size: int | None,
     total: int | None,
 ) -> Iterator[Comparison]:
-    """Compare window after window; an error is raised where its prompt's turn comes."""
-    done = 0
+    """Compare window after window; an error is raised when it is its prompt's turn."""
+    done, plan = 0, plan_methods(model, methods)
     while window := list(islice(asked, _AHEAD if batch_size is None else 16 * batch_size)):
         found: dict[int, Comparison | InputError] = {}
         read = [each for each in window if isinstance(each, Asked)]
-        batches = cut_prompts(model, read, methods, batch_size)
+        batches = cut_prompts(model, read, plan, batch_size)
         for results in run_prompts(batches, lambda batch: _compare_together(model, batch, methods, depth)):
             found.update(results)
             while done in found:
@@ -144,7 +144,7 @@ def _compare_all(
 
 
 def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> Iterator[Asked | InputError]:
-    """Read every prompt with its target and foil, up to the first that is wrong."""
+    """Read every prompt with its target and foil, up to the first one with an error."""
     columns = {"targets": _one_for_each(targets), "foils": _one_for_each(foils)}
     for number, prompt in enumerate(prompts):
         words: list[Any] = [next(column, _MISSING) for column in columns.values()]
@@ -164,19 +164,23 @@ def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> 
 
 
 def _one_for_each(words: Any) -> Iterator[Any]:
-    """Give a word for each prompt; one word is for all."""
+    """Return a word for each prompt; a single word is used for all."""
     return repeat(words) if words is None or isinstance(words, str | int) else iter(words)
 
 
 def cut_prompts(
-    model: Model, asked: Sequence[Asked], methods: list[str], batch_size: int | None
+    model: Model, asked: Sequence[Asked], plan: Plan, batch_size: int | None
 ) -> list[list[Asked]]:
-    """Cut prompts into batches of similar length; the batch of the first prompt goes first."""
-    room, plan = int(_SHARE * free_memory(model.device)), plan_methods(model, methods)
+    """Cut prompts into batches of similar length; the batch with the first prompt comes first.
+
+    Padding never takes a prompt over a length at which the model may change what it does.
+    """
+    find_class = model.lengths.find
+    room = int(_SHARE * free_memory(model.device))
 
     def fits(batch: Sequence[Asked]) -> bool:
         shortest, longest = len(batch[0].context), len(batch[-1].context)
-        if longest > 2 * shortest + _SIMILAR:
+        if longest > 2 * shortest + _SIMILAR or find_class(shortest) != find_class(longest):
             return False
         if batch_size is not None:
             return len(batch) <= batch_size

@@ -1,6 +1,7 @@
 """The whole pipeline in one call: text → Tokens → Trace → Ledger → Attribution."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from operator import index
 
 from jaxtyping import Float
@@ -17,7 +18,8 @@ from ..errors import InputError
 from ..ledger import Target, read_choices, read_likelihoods, settle
 from ..models.model import Model
 from ..results.comparison import Comparison
-from ..results.explanation import Choice, Continuation, Explanation
+from ..results.explanation import Continuation, Explanation
+from ..results.prediction import Choice, Prediction
 from ..tokens import Tokens
 from ..trace import Places, Plan, Readout, Trace, generate, record
 from ..trace.memory_plan import Request, make_plan
@@ -32,18 +34,18 @@ def explain(
     prompt: Prompt,
     *,
     target: Word | None = None,
-    foil: Word | Sequence[Word] | None = None,
+    foil: Word | Sequence[Word] | None = "auto",
     method: str = DEFAULT_METHOD,
     depth: int | None = None,
     max_memory: int | str | None = None,
 ) -> Explanation:
-    """Explain the next token of a prompt, or why it is the target and not the foil.
+    """Explain why the next token of a prompt is the target and not the foil.
 
-    `target`: a word or token id; None: the model's first choice. `foil`: the same, several of them (the mean
-    of their directions), or "auto": the model's runner-up. Words of several tokens are explained at the first
-    token where target and foil differ. `depth`: where flow is read, from 0 (before block 1) to the number of
-    blocks; None: a tenth of them. `max_memory`: bytes, or a text such as "2GB", that the explanation may
-    take beyond the forward pass; None: what is free.
+    `target`: a word or token id; None: the model's first choice. `foil`: the same, or several (the mean of
+    their directions); "auto": the model's runner-up; None: no contrast, the logit of the target itself. Words
+    of several tokens are explained at the first token where target and foil differ. `depth`: where flow is
+    read, from 0 (before block 1) to the number of blocks; None: a tenth of them. `max_memory`: bytes, or a
+    text such as "2GB", that the explanation may take beyond the forward pass; None: what is free.
     """
     compared = compare(
         model, prompt, target=target, foil=foil, methods=[method], depth=depth, max_memory=max_memory
@@ -56,15 +58,15 @@ def compare(
     prompt: Prompt,
     *,
     target: Word | None = None,
-    foil: Word | Sequence[Word] | None = None,
+    foil: Word | Sequence[Word] | None = "auto",
     methods: Sequence[str] | None = None,
     depth: int | None = None,
     max_memory: int | str | None = None,
 ) -> Comparison:
-    """Explain one prediction by several methods, from one recorded run and what baselines run besides.
+    """Explain one prediction by several methods, from one recorded run and the further runs of baselines.
 
-    `methods`: names; None: every kind of method once. The rest is as in `explain`. An explanation is found
-    by the name of its method: `compare(...)["erasure"]`.
+    `methods`: names; None: one method of every kind. The rest is as in `explain`. Explanations are indexed by
+    the name of their method: `compare(...)["erasure"]`.
     """
     names = list_methods(methods)
     require_depth(require_decoder(model), depth, names)
@@ -80,16 +82,17 @@ def explain_continuation(
     prompt: Prompt,
     continuation: str | Sequence[int] | None = None,
     *,
-    foil: str | None = None,
+    foil: str | None = "auto",
     method: str = DEFAULT_METHOD,
     depth: int | None = None,
     new_tokens: int = 20,
     max_memory: int | str | None = None,
 ) -> Continuation:
-    """Explain every token of a continuation from one recorded pass.
+    """Explain every token of a continuation from one recorded pass, or a few.
 
     `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
-    `foil`: None, or "auto": the runner-up at each position. `.sum()` explains the whole continuation.
+    `foil`: "auto": the runner-up at each position; None: no contrast. `.sum()` explains the whole
+    continuation.
     `depth`, `max_memory`: see `explain`.
     """
     names = list_methods([method])
@@ -99,39 +102,45 @@ def explain_continuation(
     tokens = read_prompt(model, prompt)
     ids = _continuation_ids(model, tokens, continuation, new_tokens)
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
-    places = Places((range(len(tokens) - 1, len(context)),))
-    trace = record_contexts(model, [context], places, names, max_memory)
-    targets = [
-        choose(Question((), id_, (), runner_up=foil == AUTO), logits)
-        for id_, logits in zip(ids, trace.logits, strict=True)
-    ]
-    compared = compare_trace(model, [context], trace, targets, names, [0], depth)
-    return Continuation(tuple(comparison[method] for comparison in compared))
+    explanations: list[Explanation] = []
+    # A pass may be no longer than what is predicted from, beyond a length where the model may change.
+    for _, group in groupby(range(len(tokens), len(context) + 1), model.lengths.find):
+        lengths = [*group]
+        own, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
+        trace = record_contexts(model, [own], places, names, max_memory)
+        targets = [
+            choose(Question((), id_, (), runner_up=foil == AUTO), logits)
+            for id_, logits in zip(ids[len(explanations) :], trace.logits, strict=False)
+        ]
+        compared = compare_trace(model, [own], trace, targets, names, [0], depth)
+        explanations += [comparison[method] for comparison in compared]
+    return Continuation(tuple(explanations))
 
 
-def predict(model: Model, prompt: Prompt, *, top: int = 10) -> tuple[Choice, ...]:
-    """Give the tokens that the model would go on with, the likeliest first."""
+def predict(model: Model, prompt: Prompt, *, top: int = 10) -> Prediction:
+    """Return the most likely next tokens, the likeliest first."""
     if top < 1:
         raise InputError(f"top is {top}.", "Ask for at least one token.")
     tokens = read_prompt(require_decoder(model), prompt)
     trace = record(model, [tokens.ids], last_places([tokens]))
     best = trace.logits[0].topk(min(top, model.vocabulary)).indices.tolist()
     target = Target(best[0], tuple(best[1:]))
-    return _list_choices(model, tokens, target, *_read_numbers(model, trace, [target])[0])
+    choices = _list_choices(model, tokens, target, *_read_numbers(model, trace, [target])[0])
+    return Prediction(model.name, choices)
 
 
 def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
-    """Give each position's stream as a mix of input tokens, after every block (heuristic)."""
+    """Return each position's residual stream as a mix of input tokens, after every block (heuristic)."""
     tokens = read_prompt(require_decoder(model), prompt)
     trace = record(model, [tokens.ids], last_places([tokens]), Plan(len(model.blocks)))
-    settle(model, trace, [Target(int(trace.logits[0].argmax()))])  # nothing is shown that is not proven
+    settle(model, trace, [Target(int(trace.logits[0].argmax()))])  # nothing unproven is shown
     return mix(trace).float()
 
 
 def list_methods(names: Sequence[str] | None) -> list[str]:
-    """List methods, each once; refuse names that there are not."""
+    """List methods, each once; refuse unknown names."""
     if isinstance(names, str):
-        raise InputError(f"The methods are one text, {names!r}.", f"Give a list, such as [{names!r}].")
+        raise InputError(f"The methods are one text, {names!r}.", f"Pass a list, such as [{names!r}].")
     return list(find_methods(COMPARED if names is None else names))
 
 
@@ -153,7 +162,7 @@ def require_decoder(model: object) -> Model:
     loaded = require_model(model)
     if loaded.encoder_stack is not None:
         raise InputError(
-            f"{loaded.name} is an encoder–decoder model: a prompt alone says nothing to it.",
+            f"{loaded.name} is an encoder–decoder model: it needs a source, not a prompt.",
             "Use whyword.explain_translation(model, source), or `whyword translate`.",
         )
     return loaded
@@ -170,14 +179,14 @@ def require_model(model: object) -> Model:
 
 
 def last_places(contexts: Sequence[Tokens]) -> Places:
-    """Give the last position of every context."""
+    """Return the last position of every context."""
     return Places(tuple(range(len(context) - 1, len(context)) for context in contexts))
 
 
 def ask(
     model: Model, prompt: Prompt, target: Word | None, foil: Word | Sequence[Word] | None
 ) -> tuple[Tokens, Question]:
-    """Give the context whose next token is explained, and what is asked about it."""
+    """Return the context whose next token is explained, and the question about it."""
     tokens = read_prompt(model, prompt)
     question = pose(model, tokens, target, foil)
     if not question.forced:
@@ -192,7 +201,7 @@ def record_contexts(
     methods: Sequence[str],
     max_memory: int | str | None,
 ) -> Trace:
-    """Record what methods need, of some contexts at once, within some memory."""
+    """Record what the methods need of several contexts in one run, within a memory limit."""
     request = Request(len(contexts), max(map(len, contexts)), places.each)
     plan = make_plan(model, request, plan_methods(model, methods), max_memory)
     return record(model, [context.ids for context in contexts], places, plan)
@@ -211,7 +220,7 @@ def compare_trace(
     ledgers = settle(model, trace, targets)
     predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers, depth)
     attributions = {name: METHODS[name].attribute(predictions) for name in methods}
-    # For one position of each example: for every position of a continuation it would cost as much as the run.
+    # One position per example only: for every position of a continuation it would cost as much as the run.
     kept = any(METHODS[name].keeps_mixing for name in methods) and trace.places.each == 1
     mixing = mix_rows(model, trace) if kept else None
     flows = predictions.share(trace_flow) if trace.frozen is not None else None
@@ -269,7 +278,7 @@ def _continuation_ids(
         ids = [index(id_) for id_ in continuation]
         if not ids:
             raise InputError(
-                "The continuation is empty.", "Give at least one token, or None to generate one."
+                "The continuation is empty.", "Pass at least one token, or None to generate some."
             )
         require_tokens(model, ids)
         return ids

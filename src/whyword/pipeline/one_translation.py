@@ -10,7 +10,7 @@ from ..attribute.methods import DEFAULT_METHOD, METHODS, TRANSLATION_METHODS
 from ..errors import InputError
 from ..ledger import Target, give_ledgers, read_off
 from ..models.model import Model
-from ..results.explanation import Choice
+from ..results.prediction import Choice
 from ..results.translation import Translation
 from ..tokens import Token
 from ..trace import Places, Plan, Trace, record
@@ -25,8 +25,8 @@ __all__ = [
 ]
 
 THRESHOLD = 0.25
-"""The source share below which a token is flagged, unless another is given. With OPUS-MT from Chinese, 2 % of
-the words of human translations are below it, and 43 % of the words of other sentences' translations."""
+"""The default source share below which a token is flagged. With OPUS-MT from Chinese, 2 % of the words of
+human translations are below it, and 43 % of the words of translations of other sentences."""
 
 
 def explain_translation(
@@ -42,8 +42,10 @@ def explain_translation(
 ) -> Translation:
     """Explain every token of a translation, teacher-forced, from one recorded pass.
 
-    `translation`: text or token ids; None: the model's own, by its settings for generation, without chance.
-    `foil`: a word and which word of the translation it is contrasted with, counted from 1: `("shore", 3)`.
+    `translation`: text or token ids; None: the model's own, by its generation settings but without sampling.
+    `foil`: a word and which word of the translation it is contrasted with, counted from 1: `("shore", 3)`;
+    None: no contrast. Unlike in `explain`, that is the default: a contrast with the runner-up of every step
+    would cancel what the source contributes to both words, and alignments are read off the logit itself.
     Languages: codes that the tokenizer knows, of a model that translates between many. `threshold`: tokens
     with a smaller source share are flagged as possibly hallucinated.
     """
@@ -52,7 +54,7 @@ def explain_translation(
             f"There is no method {method!r} for translations.", f"Methods: {', '.join(TRANSLATION_METHODS)}."
         )
     if not 0 <= threshold <= 1:
-        raise InputError(f"threshold is {threshold}.", "Give a share, between 0 and 1.")
+        raise InputError(f"threshold is {threshold}.", "Pass a share between 0 and 1.")
     languages = source_language, target_language
     word = None if foil is None else read_foil(foil)
     pair = pair_up(require_translator(model), source, translation, languages)
@@ -88,15 +90,15 @@ def require_translator(model: Model) -> Model:
     if require_model(model).encoder_stack is None:
         raise InputError(
             f"{model.name} is a decoder-only model: it has no source.",
-            "Give an encoder–decoder model, or use whyword.explain.",
+            "Load an encoder–decoder model, or use whyword.explain.",
         )
     return model
 
 
 def record_pairs(model: Model, pairs: Sequence[Pair], plan: Plan) -> Trace:
-    """Record the explained steps of some pairs; shorter ones have steps beyond their end, to be cut off.
+    """Record the explained steps of several pairs; shorter pairs have steps beyond their end, to be cut off.
 
-    All must have as many forced tokens.
+    All pairs must have the same number of forced tokens.
     """
     longest, first = max(len(pair.prompt) for pair in pairs), pairs[0].first
     places = Places((range(first - 1, longest),) * len(pairs))
@@ -105,17 +107,17 @@ def record_pairs(model: Model, pairs: Sequence[Pair], plan: Plan) -> Trace:
 
 
 def read_foil(foil: object) -> tuple[str | int, int]:
-    """Read a foil with its place; refuse anything else."""
+    """Read a foil with its position; refuse anything else."""
     match foil:
         case (str() | int() as word, int(position)):
             return word, position
-    raise InputError(f"foil is {foil!r}.", 'Give a word and its place, counted from 1: ("shore", 3).')
+    raise InputError(f"foil is {foil!r}.", 'Pass a word and its position, counted from 1: ("shore", 3).')
 
 
 def _place_foil(
     model: Model, pair: Pair, word: str | int, position: int, languages: tuple[str | None, str | None]
 ) -> tuple[int, int]:
-    """Find the explained token where a foil leaves the translation, and the foil's token there."""
+    """Find the explained token where a foil diverges from the translation, and the foil's token there."""
     words: dict[int, list[int]] = {}
     for place, token in enumerate(pair.target.records[pair.first :]):
         if not token.special:
@@ -124,7 +126,7 @@ def _place_foil(
     if not 1 <= position <= len(places):
         listed = ", ".join(f"{count} {_word(pair, own)}" for count, own in enumerate(places, 1))
         raise InputError(
-            f"The foil's place is {position}, the translation has {len(places)} words.",
+            f"The foil's position is {position}, but the translation has {len(places)} words.",
             f"Words: {listed}.",
         )
     own = places[position - 1]
@@ -148,7 +150,7 @@ def _word(pair: Pair, places: Sequence[int]) -> str:
 def _choose(
     model: Model, pair: Pair, trace: Trace, targets: Sequence[Target]
 ) -> tuple[tuple[Choice, ...], tuple[Choice | None, ...]]:
-    """Give the explained tokens and their foils, with logits and probabilities."""
+    """Return the explained tokens and their foils, with logits and probabilities."""
     normalisers = trace.logits.logsumexp(-1).tolist()
 
     def choose(row: int, id_: int, text: str) -> Choice:

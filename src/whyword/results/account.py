@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..tokens import Tokens
+from ..view.sentences import worded
 from .explanation import Explanation
 
 __all__ = ["Account", "account", "describe_fully"]
@@ -72,6 +73,7 @@ def account(explanation: Explanation) -> Account:
     )
 
 
+@worded
 def describe_fully(explanation: Explanation) -> dict[str, Any]:
     """Give an explanation's document with its full account."""
     return {**explanation.to_dict(), "account": account(explanation).to_dict()}

@@ -2,57 +2,77 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-import torch
+from annotated_types import MinLen
 from jaxtyping import Float
 from torch import Tensor
 
 from ..attribute.flow import Flow
-from ..attribute.methods import METHODS, measure_of
+from ..attribute.methods import METHODS, Measure, measure_of
 from ..document.kinds import COMPARISON_SCHEMA, notes_of
-from ..ledger import Ledger
-from ..tokens import Token, Tokens
-from .explanation import Choice, Explanation, Shown, ledger_from, ledger_to_dict, to_numbers
+from ..document.numbers import inside, misfit, read_tensor, require_length, to_numbers
+from ..view.sentences import worded
+from .explained_prediction import (
+    ExplainedPrediction,
+    Numbers,
+    PredictionRecord,
+    read_prediction,
+    shared_fields,
+)
+from .explanation import Explanation, read_rows
+from .traced import FlowRecord, flow_to_dict, read_flow
 
-__all__ = ["Comparison", "comparison_from"]
+__all__ = ["Comparison", "ComparisonDocument", "MethodRecord"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Shown, Mapping[str, Explanation]):
+@dataclass(frozen=True, kw_only=True)
+class MethodRecord:
+    """What one method says of the prediction."""
+
+    method: str
+    """The name of the method."""
+    measure: Measure | None = None
+    """What its scores are."""
+    scores: Numbers
+    """One number per token: the sum of `by_block`."""
+    by_block: Annotated[list[Numbers], MinLen(1)]
+    """Its attribution, by block and token; one row where the method has no blocks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonDocument(PredictionRecord):
+    """What several methods say of one prediction."""
+
+    methods: Annotated[tuple[MethodRecord, ...], MinLen(1)]
+    """Every method, in the order in which they are shown."""
+    by_head: list[list[Numbers]]
+    """Updates before mixing, by block, head and the position they come from."""
+    mixing: list[Numbers] | None = None
+    """The explained position as a mix of input tokens, by block and token, where a method keeps it."""
+    flow: FlowRecord | None = None
+    """The logit (difference) at every depth, where a method traces it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Comparison(ExplainedPrediction, Mapping[str, Explanation]):
     """What several methods say of one prediction: an explanation by the name of each."""
 
-    model: str
-    tokens: Tokens
-    """The context, in order: what the explained token was predicted from."""
-    forced: int
-    """How many of the last tokens were forced because target and foil begin with them."""
-    position: int
-    """Index of the token whose next token is explained: the last of `tokens`."""
-    target: Choice
-    foils: tuple[Choice, ...]
+    schema: ClassVar[str] = COMPARISON_SCHEMA
     by_block: Mapping[str, Float[Tensor, "_block token"]]
     """Every method's attribution; float32."""
-    ledger: Ledger
-    """That of the prediction: the same for all methods."""
     mixing: Float[Tensor, "block token"] | None = None
     """The mixing of the explained position, where one of the methods keeps it."""
     traced: Flow | None = None
-    """The whole logit (difference) at every depth, where one of the methods traces it."""
+    """The logit (difference) at every depth, where one of the methods traces it."""
 
     def __getitem__(self, method: str) -> Explanation:
         return Explanation(
-            model=self.model,
+            **shared_fields(self),
             method=method,
-            tokens=self.tokens,
-            forced=self.forced,
-            position=self.position,
-            target=self.target,
-            foils=self.foils,
             by_block=self.by_block[method],
-            ledger=self.ledger,
-            mixing=self.mixing if METHODS[method].keeps_mixing else None,
-            traced=self.traced if METHODS[method].frozen else None,
+            mixing=self.mixing if method in METHODS and METHODS[method].keeps_mixing else None,
+            traced=self.traced if method in METHODS and METHODS[method].frozen else None,
         )
 
     def __iter__(self) -> Iterator[str]:
@@ -62,32 +82,15 @@ class Comparison(Shown, Mapping[str, Explanation]):
         return len(self.by_block)
 
     def __repr__(self) -> str:
-        against = f" not {' | '.join(repr(foil.text) for foil in self.foils)}" if self.foils else ""
         return (
-            f"<Comparison: why {self.target.text!r}{against} after {len(self.tokens)} tokens; "
-            f"{', '.join(self)} on {self.model}, logit {self.ledger.logit:+.3f}>"
+            f"<Comparison: {self._ask()}; {', '.join(self)} on {self.model}, logit {self.ledger.logit:+.3f}>"
         )
 
-    @property
-    def foil(self) -> Choice | None:
-        """The (first) foil; all of them are in `foils`."""
-        return self.foils[0] if self.foils else None
-
-    def show(self, by: str = "token", top: int | None = None) -> None:
-        """Print the terminal view, by token or word; `top`: only so many of them."""
-        super().show(by, top)
-
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document: the prediction once, and the scores of every method."""
         return {
-            "schema": COMPARISON_SCHEMA,
-            "model": self.model,
-            "text": self.tokens.text,
-            "tokens": [asdict(token) for token in self.tokens],
-            "forced": self.forced,
-            "position": self.position,
-            "target": asdict(self.target),
-            "foils": [asdict(foil) for foil in self.foils],
+            **self._describe(),
             "methods": [
                 {
                     "method": method,
@@ -98,23 +101,26 @@ class Comparison(Shown, Mapping[str, Explanation]):
                 for method, by_block in self.by_block.items()
             ],
             "by_head": to_numbers(self.ledger.by_head.float()),
-            "ledger": ledger_to_dict(self.ledger),
+            "mixing": None if self.mixing is None else to_numbers(self.mixing),
+            **({} if self.traced is None else {"flow": flow_to_dict(self.traced)}),
             "notes": notes_of(self),
         }
 
-
-def comparison_from(document: dict[str, Any]) -> Comparison:
-    """Make the comparison that a document was made from."""
-    return Comparison(
-        model=document["model"],
-        tokens=Tokens(document["text"], tuple(Token(**token) for token in document["tokens"])),
-        forced=document["forced"],
-        position=document["position"],
-        target=Choice(**document["target"]),
-        foils=tuple(Choice(**foil) for foil in document["foils"]),
-        by_block={
-            each["method"]: torch.tensor(each["by_block"], dtype=torch.float32)
-            for each in document["methods"]
-        },
-        ledger=ledger_from(document),
-    )
+    @classmethod
+    def _from_declared(cls, declared: ComparisonDocument) -> "Comparison":
+        blocks, seen = len(declared.ledger.mlp), len(declared.tokens)
+        by_block: dict[str, Float[Tensor, "_block _token"]] = {}
+        for index, each in enumerate(declared.methods):
+            with inside(f"methods[{index}]"):
+                if each.method in by_block:
+                    raise misfit("method", f"{each.method!r} is there twice")
+                require_length("scores", each.scores, seen)
+                by_block[each.method] = read_rows("by_block", each.by_block, blocks, seen)
+        return cls(
+            **read_prediction(declared, declared.by_head),
+            by_block=by_block,
+            mixing=None
+            if declared.mixing is None
+            else read_tensor("mixing", declared.mixing, (blocks, seen)),
+            traced=None if declared.flow is None else read_flow(declared.flow, blocks, seen),
+        )

@@ -1,123 +1,113 @@
-"""An explanation, and the JSON document that every view shares."""
+"""An explanation of one prediction, one of a whole continuation, and their JSON documents."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
+from annotated_types import MinLen
 from jaxtyping import Float
 from torch import Tensor
 
 from ..attribute.flow import Flow, add_flows
 from ..attribute.methods import Measure, measure_of
-from ..document.kinds import CONTINUATION_SCHEMA, PREDICTION_SCHEMA, SCHEMA, notes_of
+from ..document.kinds import CONTINUATION_SCHEMA, SCHEMA, notes_of
+from ..document.numbers import inside, misfit, read_tensor, require_length, to_numbers
 from ..ledger import Ledger
-from ..tokens import Token, Tokens
-from .traced import Traced, flow_from, flow_to_dict
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from ..view.sentences import worded
+from .explained_prediction import ExplainedPrediction, Numbers, PredictionRecord, read_prediction
+from .prediction import Choice
+from .shown import Shown
+from .traced import FlowRecord, Traced, flow_to_dict, read_flow
 
 __all__ = [
-    "Choice",
+    "AccountRecord",
     "Continuation",
+    "ContinuationDocument",
     "Explanation",
-    "Shown",
-    "continuation_from",
-    "describe_prediction",
-    "explanation_from",
-    "ledger_from",
-    "ledger_to_dict",
-    "to_numbers",
+    "ExplanationDocument",
+    "read_rows",
 ]
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A token the model could have gone on with."""
+@dataclass(frozen=True, kw_only=True)
+class AccountRecord:
+    """The full account: MLPs and the embedding on tokens too (heuristic)."""
 
-    id: int | None
-    """None: several tokens together."""
-    text: str
+    attention: Numbers
+    """The explanation's scores, by token."""
+    mlp: Numbers
+    """What all MLPs add, divided by the mixing of the explained position, by token."""
+    embedding: Numbers
+    """What the embedding adds, by token: at the explained position alone."""
+    scores: Numbers
+    """The sum of the three, by token."""
+    biases: float
+    """What is on no token: biases of projections, norms and the unembedding."""
     logit: float
-    """Before it is capped, where the model caps its logits (Gemma 2)."""
-    probability: float
-    capped: float | None = None
-    """The logit after the cap, which the probability comes from; None where the model has no cap."""
+    """The model's own logit, or difference."""
+    note: str
+    """What is heuristic in it."""
 
 
-class Shown:
-    """What can be looked at: everything that has a document."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        raise NotImplementedError
-
-    def save(self, path: str | Path, by: str = "block") -> None:
-        """Write a file; its ending says what: .json, .html, .tex, .png, .svg or .csv.
-
-        `by`: "head" makes the picture (.png, .svg) that of blocks × heads.
-        """
-        from ..view.saving import save_documents
-
-        save_documents([self.to_dict()], path, by)
-
-    def show(self, by: str = "block", top: int | None = None) -> None:
-        """Print the terminal view, by block, head, token or word; `top`: only so many of them."""
-        from rich.console import Console
-
-        from ..view.terminal import print_document
-
-        print_document(self.to_dict(), Console(), by, top)
-
-    def to_dataframe(self) -> "DataFrame":
-        """Give a data frame (pandas) with one row per token: the token, its score, its score by block."""
-        from ..view.data_frames import make_frame
-
-        return make_frame(self.to_dict())
-
-    def _repr_html_(self) -> str:
-        from ..view.html import render_notebook
-
-        return render_notebook(self.to_dict())
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Explanation(Shown, Traced):
+@dataclass(frozen=True, kw_only=True)
+class ExplanationDocument(PredictionRecord):
     """How much every context token raised or lowered one logit, or one difference of logits."""
 
-    model: str
     method: str
-    tokens: Tokens
-    """The context, in order: what the explained token was predicted from."""
-    forced: int
-    """How many of the last tokens were forced because target and foil begin with them."""
-    position: int
-    """Index of the token whose next token is explained: the last of `tokens`."""
-    target: Choice
-    foils: tuple[Choice, ...]
+    """The name of the method."""
+    measure: Measure | None = None
+    """What the scores are."""
+    scores: Numbers
+    """One number per token: the sum of `by_block`."""
+    by_block: Annotated[list[Numbers], MinLen(1)]
+    """The method's attribution, by block and token; one row where the method has no blocks."""
+    by_head: list[list[Numbers]]
+    """Updates before mixing, by block, head and the position they come from."""
+    mixing: list[Numbers] | None = None
+    """The explained position as a mix of input tokens, by block and token (heuristic)."""
+    account: AccountRecord | None = None
+    """The full account, where it was asked for."""
+    flow: FlowRecord | None = None
+    """The logit (difference) at every depth, where the method traces it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuationDocument:
+    """Every token of a continuation, explained by what it could see."""
+
+    model: str
+    """The model's name."""
+    method: str
+    """The name of the method."""
+    text: str
+    """The continuation."""
+    explanations: Annotated[tuple[ExplanationDocument, ...], MinLen(1)]
+    """Documents of explanations, one per token, in order."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Explanation(ExplainedPrediction, Traced):
+    """How much every context token raised or lowered one logit, or one difference of logits."""
+
+    schema: ClassVar[str] = SCHEMA
+    method: str
     by_block: Float[Tensor, "block token"]
     """The method's attribution by block; one row for all blocks where the method has none; float32."""
-    ledger: Ledger
     mixing: Float[Tensor, "block token"] | None = None
     """The stream of the explained position as a mix of input tokens, after the attention of every block
     (heuristic); None for methods that do not mix, and in continuations. See `account`."""
     traced: Flow | None = None
-    """The whole logit (difference) at every depth, of methods that trace it: see `flow`, `bias`, `routes`."""
+    """The logit (difference) at every depth, of methods that trace it: see `flow`, `bias`, `routes`."""
+    accounted: AccountRecord | None = None
+    """The full account as it stands in the document that this was read from, where there is one."""
 
     def __repr__(self) -> str:
-        against = f" not {' | '.join(repr(foil.text) for foil in self.foils)}" if self.foils else ""
         return (
-            f"<Explanation: why {self.target.text!r}{against} after {len(self.tokens)} tokens; "
-            f"{self.method} on {self.model}, logit {self.ledger.logit:+.3f}, error {self.ledger.error:.0e}>"
+            f"<Explanation: {self._ask()}; {self.method} on {self.model}, "
+            f"logit {self.ledger.logit:+.3f}, error {self.ledger.error:.0e}>"
         )
-
-    @property
-    def foil(self) -> Choice | None:
-        """The (first) foil; all of them are in `foils`."""
-        return self.foils[0] if self.foils else None
 
     @property
     def measure(self) -> Measure:
@@ -141,33 +131,45 @@ class Explanation(Shown, Traced):
             sums[token.word] = sums.get(token.word, 0.0) + score
         return list(zip(self.tokens.words(), sums.values(), strict=True))
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
         return {
-            "schema": SCHEMA,
-            "model": self.model,
+            **self._describe(),
             "method": self.method,
             "measure": asdict(self.measure),
-            "text": self.tokens.text,
-            "tokens": [asdict(token) for token in self.tokens],
-            "forced": self.forced,
-            "position": self.position,
-            "target": asdict(self.target),
-            "foils": [asdict(foil) for foil in self.foils],
             "scores": to_numbers(self.scores),
             "by_block": to_numbers(self.by_block),
             "by_head": to_numbers(self.by_head),
             "mixing": None if self.mixing is None else to_numbers(self.mixing),
-            "ledger": ledger_to_dict(self.ledger),
-            "notes": notes_of([self.method]),
+            **({} if self.accounted is None else {"account": asdict(self.accounted)}),
             **({} if self.traced is None else {"flow": flow_to_dict(self.traced)}),
+            "notes": notes_of([self.method]),
         }
+
+    @classmethod
+    def _from_declared(cls, declared: ExplanationDocument) -> "Explanation":
+        blocks, seen = len(declared.ledger.mlp), len(declared.tokens)
+        require_length("scores", declared.scores, seen)
+        for name in ("attention", "mlp", "embedding", "scores") if declared.account else ():
+            require_length(f"account.{name}", getattr(declared.account, name), seen)
+        return cls(
+            **read_prediction(declared, declared.by_head),
+            method=declared.method,
+            by_block=read_rows("by_block", declared.by_block, blocks, seen),
+            mixing=None
+            if declared.mixing is None
+            else read_tensor("mixing", declared.mixing, (blocks, seen)),
+            accounted=declared.account,
+            traced=None if declared.flow is None else read_flow(declared.flow, blocks, seen),
+        )
 
 
 @dataclass(frozen=True)
 class Continuation(Shown, Sequence[Explanation]):
     """One explanation per token of a continuation, in order."""
 
+    schema: ClassVar[str] = CONTINUATION_SCHEMA
     explanations: tuple[Explanation, ...]
 
     def __len__(self) -> int:
@@ -185,74 +187,46 @@ class Continuation(Shown, Sequence[Explanation]):
         """The continuation."""
         return "".join(explanation.target.text for explanation in self.explanations)
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document: those of all tokens, in order."""
         return {
-            "schema": CONTINUATION_SCHEMA,
+            "schema": self.schema,
             "model": self[0].model,
             "method": self[0].method,
             "text": self.text,
             "explanations": [explanation.to_dict() for explanation in self],
         }
 
+    @classmethod
+    def _from_declared(cls, declared: ContinuationDocument) -> "Continuation":
+        explanations: list[Explanation] = []
+        for index, part in enumerate(declared.explanations):
+            with inside(f"explanations[{index}]"):
+                explanations.append(Explanation._from_declared(part))
+                _require_next(explanations)
+        return cls(tuple(explanations))
+
     def sum(self) -> Explanation:
         """Add them up: the whole continuation explained, as the sum of its tokens' logits."""
         return reduce(_add, self.explanations)
 
 
-def describe_prediction(model: str, choices: Sequence[Choice]) -> dict[str, Any]:
-    """Give the JSON document of what a model would go on with."""
-    return {"schema": PREDICTION_SCHEMA, "model": model, "choices": [asdict(choice) for choice in choices]}
+def read_rows(place: str, rows: list[Numbers], blocks: int, seen: int) -> Float[Tensor, "_row _token"]:
+    """Read what a method gives to tokens: a row for every block, or one for all of them."""
+    return read_tensor(place, rows, (1 if len(rows) == 1 else blocks, seen))
 
 
-def explanation_from(document: dict[str, Any]) -> Explanation:
-    """Make the explanation that a document was made from."""
-    return Explanation(
-        model=document["model"],
-        method=document["method"],
-        tokens=Tokens(document["text"], tuple(Token(**token) for token in document["tokens"])),
-        forced=document["forced"],
-        position=document["position"],
-        target=Choice(**document["target"]),
-        foils=tuple(Choice(**foil) for foil in document["foils"]),
-        by_block=torch.tensor(document["by_block"], dtype=torch.float32),
-        ledger=ledger_from(document),
-        mixing=None if document.get("mixing") is None else torch.tensor(document["mixing"]),
-        traced=None if document.get("flow") is None else flow_from(document["flow"]),
-    )
-
-
-def continuation_from(document: dict[str, Any]) -> Continuation:
-    """Make the continuation that a document was made from."""
-    return Continuation(tuple(explanation_from(part) for part in document["explanations"]))
-
-
-def ledger_to_dict(ledger: Ledger) -> dict[str, Any]:
-    """Give the entries of a ledger; those by head are elsewhere in a document."""
-    entries: dict[str, Any] = {
-        "embedding": ledger.embedding,
-        "attention": ledger.attention.tolist(),
-        "attention_bias": ledger.attention_bias.tolist(),
-        "mlp": ledger.mlp.tolist(),
-        "norm_bias": ledger.norm_bias,
-        "unembedding_bias": ledger.unembedding_bias,
-        "total": ledger.total,
-        "logit": ledger.logit,
-        "error": ledger.error,
-    }
-    if ledger.cross_attention is not None and ledger.cross_attention_bias is not None:
-        entries["cross_attention"] = ledger.cross_attention.tolist()
-        entries["cross_attention_bias"] = ledger.cross_attention_bias.tolist()
-    return entries
-
-
-def ledger_from(document: dict[str, Any]) -> Ledger:
-    """Make the ledger of a document."""
-    entries: dict[str, Any] = {
-        key: torch.tensor(value, dtype=torch.float64) if isinstance(value, list) else value
-        for key, value in document["ledger"].items()
-    }
-    return Ledger(by_head=torch.tensor(document["by_head"], dtype=torch.float32), **entries)
+def _require_next(explanations: Sequence[Explanation]) -> None:
+    """Refuse an explanation that cannot follow the one before it: of a shorter context, or another model."""
+    *_, before, last = [explanations[0], *explanations][-2:]
+    if before is last:
+        return
+    if len(last.tokens) <= len(before.tokens):
+        raise misfit("tokens", f"there are {len(last.tokens)}, not more than of the token before")
+    if last.ledger.by_head.shape[:2] != before.ledger.by_head.shape[:2]:
+        raise misfit("by_head", "there are not as many blocks and heads as of the token before")
+    require_length("foils", last.foils, len(before.foils))
 
 
 def _add(one: Explanation, two: Explanation) -> Explanation:
@@ -289,10 +263,3 @@ def _join(one: Choice, two: Choice) -> Choice:
     """Join the choices of consecutive tokens: logits add up, probabilities multiply."""
     capped = None if one.capped is None or two.capped is None else one.capped + two.capped
     return Choice(None, one.text + two.text, one.logit + two.logit, one.probability * two.probability, capped)
-
-
-def to_numbers(tensor: Tensor) -> list[Any]:
-    """Write float32 numbers with the few digits that give them back exactly."""
-    if tensor.ndim > 1:
-        return [to_numbers(row) for row in tensor]
-    return [float(f"{number:.9g}") for number in tensor.tolist()]

@@ -1,6 +1,6 @@
 """What an explanation has when its method traces the whole logit (difference): flow, bias and routes."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -9,9 +9,23 @@ from torch import Tensor
 
 from ..attribute.flow import Flow, Route
 from ..attribute.methods import METHODS
+from ..document.numbers import read_tensor, require_index
 from ..errors import InputError
+from .explained_prediction import Numbers
 
-__all__ = ["Traced", "flow_from", "flow_to_dict"]
+__all__ = ["FlowRecord", "Traced", "flow_to_dict", "read_flow"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowRecord:
+    """The logit (difference) at every depth."""
+
+    by_depth: list[Numbers]
+    """How much of it is at each position, by depth (before block 1, …, after the last block) and token."""
+    bias: Numbers
+    """What biases written above each depth add."""
+    routes: tuple[Route, ...]
+    """What attention heads move from position to position, strongest first."""
 
 
 class Traced:
@@ -52,7 +66,14 @@ def flow_to_dict(flow: Flow) -> dict[str, Any]:
     return {"by_depth": flow.by_depth.tolist(), "bias": flow.bias.tolist(), "routes": routes}
 
 
-def flow_from(document: dict[str, Any]) -> Flow:
+def read_flow(declared: FlowRecord, blocks: int, seen: int) -> Flow:
     """Make the flow of that part of a document."""
-    by_depth, bias = (torch.tensor(document[name], dtype=torch.float64) for name in ("by_depth", "bias"))
-    return Flow(by_depth, bias, tuple(Route(**route) for route in document["routes"]))
+    for index, route in enumerate(declared.routes):
+        require_index(f"flow.routes[{index}].block", route.block, blocks)
+        for name in ("source", "destination"):
+            require_index(f"flow.routes[{index}].{name}", getattr(route, name), seen)
+    return Flow(
+        read_tensor("flow.by_depth", declared.by_depth, (blocks + 1, seen), torch.float64),
+        read_tensor("flow.bias", declared.bias, (blocks + 1,), torch.float64),
+        declared.routes,
+    )

@@ -1,24 +1,78 @@
 """The explanation of a translation, and its JSON document."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, ClassVar
 
 import torch
+from annotated_types import Ge, MinLen
 from jaxtyping import Float
 from torch import Tensor
 
 from ..document.kinds import TRANSLATION_SCHEMA, notes_of
+from ..document.numbers import inside, misfit, read_tensor, require_index, require_length, to_numbers
 from ..ledger import Ledger
 from ..tokens import Token, Tokens
-from .explanation import Choice, Shown, ledger_to_dict, to_numbers
+from ..view.sentences import worded
+from .explained_prediction import Count, LedgerRecord, Numbers, ledger_to_dict, read_ledger
+from .prediction import Choice
+from .shown import Shown
 
-__all__ = ["Translation", "read_translation"]
+__all__ = ["SentenceRecord", "Translation", "TranslationDocument"]
+
+NumbersOrNull = list[float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceRecord:
+    """A source or a translation."""
+
+    text: str
+    """The text."""
+    tokens: Annotated[tuple[Token, ...], MinLen(1)]
+    """Its tokens, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationDocument:
+    """How much every token of the source, and of the prefix, changed the logits of a translation."""
+
+    model: str
+    """The model's name."""
+    method: str
+    """The name of the method."""
+    source: SentenceRecord
+    """What the encoder read."""
+    target: SentenceRecord
+    """The translation, from the start token to the end; the prefix of a step is what comes before it."""
+    first: Annotated[int, Ge(1)]
+    """Which token of the target is the first that is explained; those before it are forced."""
+    choices: Annotated[tuple[Choice, ...], MinLen(1)]
+    """The tokens that are explained."""
+    foils: tuple[Choice | None, ...]
+    """What each is contrasted with; null: its logit itself is explained."""
+    scores: list[NumbersOrNull]
+    """By explained token, and token of source and prefix; null where a token comes later than the step."""
+    by_block: Annotated[list[list[NumbersOrNull]], MinLen(1)]
+    """The same by decoder block."""
+    source_shares: Numbers | None
+    """How much of each step's last stream came from the source, between 0 and 1; null: it was not mixed."""
+    prefix_shares: Numbers | None = None
+    """The rest, which came from the prefix."""
+    threshold: float
+    """A source share below which a token is flagged."""
+    flagged: list[Count] = field(default_factory=list)
+    """The explained tokens that may be hallucinated: almost nothing of them came from the source."""
+    ledgers: tuple[LedgerRecord, ...]
+    """One for each token that is explained."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What is exact, what is heuristic, and what to use it for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Translation(Shown):
     """How much every token of the source, and of the prefix, changed the logits of a translation."""
 
+    schema: ClassVar[str] = TRANSLATION_SCHEMA
     model: str
     method: str
     source: Tokens
@@ -74,15 +128,16 @@ class Translation(Shown):
             if share < self.threshold and not token.special
         ]
 
-    def show(self, by: str = "word", top: int | None = None, block: int | None = None) -> None:
+    def show(self, by: str | None = None, top: int | None = None, block: int | None = None) -> None:
         """Print the terminal view, by word or token; `top`: so many columns; `block`: of one, from 1."""
         from rich.console import Console
 
-        from ..view.terminal import print_document
+        from ..view.showing import print_by_kind
         from ..view.translation_grid import at_block
 
-        print_document(at_block(self.to_dict(), block), Console(), by, top)
+        print_by_kind(at_block(self.to_dict(), block), Console(highlight=False), by, top)
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document: one matrix of explained tokens × (source | prefix), and the same by block.
 
@@ -90,7 +145,7 @@ class Translation(Shown):
         """
         shares = self.source_shares
         return {
-            "schema": TRANSLATION_SCHEMA,
+            "schema": self.schema,
             "model": self.model,
             "method": self.method,
             "source": {"text": self.source.text, "tokens": [asdict(token) for token in self.source]},
@@ -118,40 +173,55 @@ class Translation(Shown):
             row[seen:] = [None] * (len(row) - seen)
         return rows
 
+    @classmethod
+    def _from_declared(cls, declared: TranslationDocument) -> "Translation":
+        source, target = (Tokens(each.text, each.tokens) for each in (declared.source, declared.target))
+        require_index("first", declared.first, len(target))
+        steps, blocks = len(target) - declared.first, len(declared.by_block)
+        for name in ("choices", "foils", "ledgers"):
+            require_length(name, getattr(declared, name), steps)
+        numbers = [_fill(place, rows, declared) for place, rows in _list_matrices(declared)][1:]
+        by_block = read_tensor("by_block", numbers, (blocks, steps, len(source) + len(target) - 1))
+        shares = declared.source_shares
+        ledgers = []
+        for step, ledger in enumerate(declared.ledgers):
+            with inside(f"ledgers[{step}]"):
+                require_length("mlp", ledger.mlp, blocks)
+                none = torch.zeros(blocks, 0, declared.first + step), torch.zeros(blocks, 0, len(source))
+                ledgers.append(read_ledger(ledger, *none))
+        return cls(
+            model=declared.model,
+            method=declared.method,
+            source=source,
+            target=target,
+            first=declared.first,
+            choices=declared.choices,
+            foils=declared.foils,
+            source_by_block=by_block[..., : len(source)].contiguous(),
+            prefix_by_block=by_block[..., len(source) :].contiguous(),
+            source_shares=None if shares is None else read_tensor("source_shares", shares, (steps,)),
+            threshold=declared.threshold,
+            ledgers=tuple(ledgers),
+        )
 
-def read_translation(document: dict[str, Any]) -> Translation:
-    """Read the explanation of a translation from its document; heads are not in it."""
-    source, target = (
-        Tokens(document[side]["text"], tuple(Token(**token) for token in document[side]["tokens"]))
-        for side in ("source", "target")
-    )
-    numbers = [[[number or 0.0 for number in row] for row in block] for block in document["by_block"]]
-    by_block = torch.tensor(numbers, dtype=torch.float32)
-    shares = document["source_shares"]
-    return Translation(
-        model=document["model"],
-        method=document["method"],
-        source=source,
-        target=target,
-        first=document["first"],
-        choices=tuple(Choice(**choice) for choice in document["choices"]),
-        foils=tuple(None if foil is None else Choice(**foil) for foil in document["foils"]),
-        source_by_block=by_block[..., : len(source)].contiguous(),
-        prefix_by_block=by_block[..., len(source) :].contiguous(),
-        source_shares=None if shares is None else torch.tensor(shares, dtype=torch.float32),
-        threshold=document["threshold"],
-        ledgers=tuple(
-            _read_ledger(ledger, len(source), document["first"] + step)
-            for step, ledger in enumerate(document["ledgers"])
-        ),
-    )
+
+def _list_matrices(declared: TranslationDocument) -> list[tuple[str, list[NumbersOrNull]]]:
+    """List the matrices of a document: the scores, then those of every block."""
+    blocks = [(f"by_block[{index}]", rows) for index, rows in enumerate(declared.by_block)]
+    return [("scores", declared.scores), *blocks]
 
 
-def _read_ledger(document: dict[str, Any], sources: int, seen: int) -> Ledger:
-    entries: dict[str, Any] = {
-        key: torch.tensor(value, dtype=torch.float64) if isinstance(value, list) else value
-        for key, value in document.items()
-    }
-    blocks = len(document["mlp"])
-    none = torch.zeros(blocks, 0, seen), torch.zeros(blocks, 0, sources)
-    return Ledger(by_head=none[0], cross_by_head=none[1], **entries)
+def _fill(place: str, rows: list[NumbersOrNull], declared: TranslationDocument) -> list[Numbers]:
+    """Put 0 where a step could not see a token, which null stands for; refuse null elsewhere."""
+    sources, steps = len(declared.source.tokens), len(declared.choices)
+    require_length(place, rows, steps)
+    filled: list[Numbers] = []
+    for step, row in enumerate(rows):
+        require_length(f"{place}[{step}]", row, sources + len(declared.target.tokens) - 1)
+        seen = sources + declared.first + step
+        for index, number in enumerate(row):
+            if (number is None) != (index >= seen):
+                problem = "a number stands for a token that comes later" if index >= seen else "it is null"
+                raise misfit(f"{place}[{step}][{index}]", problem)
+        filled.append([number or 0.0 for number in row])
+    return filled

@@ -1,1 +1,1 @@
-"""Long runs: how far they are, journals that can be resumed, files that are written whole."""
+"""Long runs: progress, journals that a run resumes from, and files that are written atomically."""

@@ -1,4 +1,4 @@
-"""Batches: things of similar length together, as many as fit, halved where memory runs out."""
+"""Batches of items of similar length, as many as fit; a batch that runs out of memory is halved."""
 
 import logging
 from collections import deque
@@ -35,7 +35,7 @@ def run_batches(
 ) -> Iterator[Result]:
     """Run batch after batch; one that runs out of memory is halved, and so are those after it.
 
-    `name`: what a batch is called in the warning; `refuse`: what to say of an item that does not fit alone.
+    `name`: what the warning calls a batch; `refuse`: the error for an item that does not fit on its own.
     """
     waiting, most = deque(batches), max(map(len, batches), default=0)
     while waiting:
@@ -58,7 +58,7 @@ def run_batches(
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Say whether an error is about memory: on a CPU torch raises a plain RuntimeError."""
+    """Tell whether memory ran out: on a CPU torch raises a plain RuntimeError."""
     if isinstance(error, MemoryError | TooLargeError):
         return True
     told = type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error)

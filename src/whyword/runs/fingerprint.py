@@ -14,7 +14,7 @@ _known: "WeakKeyDictionary[nn.Module, tuple[object, str]]" = WeakKeyDictionary()
 
 
 def fingerprint_weights(network: "nn.Module") -> str:
-    """Give a fingerprint of every element of every parameter and buffer.
+    """Return a fingerprint of every element of every parameter and buffer.
 
     It is computed once and kept until a weight is replaced or changed in place.
     """
@@ -32,7 +32,7 @@ def fingerprint_weights(network: "nn.Module") -> str:
 
 
 def _read_bytes(tensor: "Tensor") -> Any:
-    """Give the bytes of a tensor, without a copy where it lies in order on the CPU."""
+    """Return the bytes of a tensor, without a copy where it is contiguous on the CPU."""
     import torch
 
     plain = tensor.detach().cpu().contiguous().flatten()

@@ -1,7 +1,7 @@
-"""Runs on disk that may be stopped at any time, kill −9 included, and go on.
+"""Runs on disk that can be stopped at any time, kill −9 included, and resumed.
 
-Lines are appended whole; of a process that dies while it writes at most the last line is cut, and that one is
-dropped and done again. What was asked for is written once and compared when a run goes on: results of
+Lines are appended whole. If a process dies while it writes, at most the last line is cut; that line is
+dropped and computed again. The settings are written once and compared when a run is resumed: results of
 different settings are never mixed.
 """
 
@@ -18,10 +18,16 @@ __all__ = ["append_lines", "open_run", "read_lines", "read_settings", "repair", 
 
 Entry = TypeVar("Entry")
 _logger = logging.getLogger("whyword")
+_ABSENT = object()
+"""Marks a setting that is not set."""
+_SHOWN = 80
+"""Most characters shown of a value."""
+_BEFORE = 20
+"""Characters shown before the first one that differs."""
 
 
 def open_run(journal: Path, schema: str, settings: Mapping[str, Any]) -> None:
-    """Begin a run in the folder of its journal, or go on with the one that is there."""
+    """Start a run in the folder of its journal, or resume the one that is there."""
     folder, about = journal.parent, journal.with_name("settings.json")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,12 +49,12 @@ def open_run(journal: Path, schema: str, settings: Mapping[str, Any]) -> None:
 
 
 def read_settings(folder: Path, schema: str) -> dict[str, Any]:
-    """Read what a run was asked for."""
+    """Read the settings of a run."""
     try:
         settings: dict[str, Any] = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise InputError(
-            f"{folder} is no folder of a run: it has no settings.json that can be read.",
+            f"{folder} is not the folder of a run: it has no readable settings.json.",
             "Name a folder that whyword evaluate --out wrote.",
         ) from None
     if (found := settings.pop("schema", None)) != schema:
@@ -60,25 +66,61 @@ def read_settings(folder: Path, schema: str) -> dict[str, Any]:
 
 
 def require_same(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse to go on with a run that was asked for something else; other versions of packages may."""
+    """Refuse to resume a run that has other settings; versions of packages may differ."""
     for name in wanted:
-        if name != "versions" and found.get(name) != wanted[name]:
+        # As JSON keeps it: a tuple that was written is a list when it is read.
+        there, here = found.get(name), json.loads(json.dumps(wanted[name]))
+        if name != "versions" and there != here:
+            place, there, here = _find_difference(name, there, here)
             raise InputError(
-                f"{folder} holds a run with other settings: {name} is {_short(found.get(name))} there, "
-                f"{_short(wanted[name])} here.",
+                f"{folder} holds a run with other settings: {place} is {there} there, {here} here.",
                 "Name another folder, or delete this one: runs are not mixed.",
             )
 
 
+def _find_difference(place: str, there: Any, here: Any) -> tuple[str, str, str]:
+    """Find the first nested value that differs; return its path, and both values around the difference.
+
+    Where one list is the start of another, their lengths differ.
+    """
+    if isinstance(there, dict) and isinstance(here, dict):
+        key = next(key for key in {**there, **here} if there.get(key, _ABSENT) != here.get(key, _ABSENT))
+        return _find_difference(f"{place}.{key}", there.get(key, _ABSENT), here.get(key, _ABSENT))
+    if isinstance(there, list) and isinstance(here, list):
+        pairs = enumerate(zip(there, here, strict=False), start=1)
+        for number, (one, other) in pairs:
+            if one != other:
+                return _find_difference(f"entry {number} of {place}", one, other)
+        return f"the number of entries of {place}", str(len(there)), str(len(here))
+    return place, *_cut_around_difference(_write(there), _write(here))
+
+
+def _write(value: Any) -> str:
+    return "not set" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
+
+
+def _cut_around_difference(there: str, here: str) -> tuple[str, str]:
+    """Cut two long texts to the part around the first character that differs."""
+    pairs = enumerate(zip(there, here, strict=False))
+    same = next((place for place, (one, other) in pairs if one != other), min(len(there), len(here)))
+    start = max(0, same - _BEFORE) if max(len(there), len(here)) > _SHOWN else 0
+    return _cut(there, start), _cut(here, start)
+
+
+def _cut(text: str, start: int) -> str:
+    end = start + _SHOWN
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
+
+
 def repair(path: Path) -> None:
-    """Cut off a last line that was not written to its end."""
+    """Cut off a last line that was not written completely."""
     if not path.exists():
         return
     with path.open("rb+") as file:
         content = file.read()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            _logger.warning("%s: the last line is cut off; it is done again.", path)
+            _logger.warning("%s: the last line is incomplete; it is computed again.", path)
             file.truncate(whole)
 
 
@@ -90,7 +132,7 @@ def append_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def read_lines(path: Path, read: Callable[[Any], Entry]) -> Iterator[Entry]:
-    """Read what is done, line by line; `read` makes an entry of a line's JSON."""
+    """Read the finished entries line by line; `read` turns a line's JSON into an entry."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:
@@ -100,11 +142,6 @@ def read_lines(path: Path, read: Callable[[Any], Entry]) -> Iterator[Entry]:
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise InputError(
                     f"Line {number} of {path} cannot be read: {error}.",
-                    "Delete it and the lines after it: they are done again when the run goes on.",
+                    "Delete it and the lines after it: they are computed again when the run is resumed.",
                 ) from None
             yield entry
-
-
-def _short(value: object) -> str:
-    shown = json.dumps(value, ensure_ascii=False)
-    return shown if len(shown) <= 80 else shown[:77] + "..."

@@ -1,4 +1,4 @@
-"""How far a long run is: the library reports it, and whoever listens shows it."""
+"""Progress of long runs: the library reports it, and whoever listens shows it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 __all__ = ["Listener", "listen", "report", "show_progress"]
 
 Listener = Callable[[str, int, int | None], None]
-"""Is told what is counted ("blocks", "prompts"), how many are done, and of how many where that is known."""
+"""Receives what is counted ("blocks", "prompts"), how many are done, and the total where it is known."""
 
 _listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
 
 
 @contextmanager
 def listen(listener: Listener) -> Iterator[None]:
-    """Be told how far the runs inside are."""
+    """Receive the progress of the runs inside."""
     token = _listener.set(listener)
     try:
         yield
@@ -27,7 +27,7 @@ def listen(listener: Listener) -> Iterator[None]:
 
 
 def report(what: str, done: int, total: int | None) -> None:
-    """Tell whoever listens."""
+    """Report progress to whoever listens."""
     listener = _listener.get()
     if listener is not None:
         listener(what, done, total)
@@ -35,9 +35,9 @@ def report(what: str, done: int, total: int | None) -> None:
 
 @contextmanager
 def show_progress(doing: str = "Explaining") -> "Iterator[Progress]":
-    """Show on stderr how far what runs inside is: blocks of a prompt, prompts of a batch.
+    """Show the progress of what runs inside on stderr: blocks of a prompt, prompts of a batch.
 
-    One bar, and only in a terminal.
+    There is one bar, and only in a terminal.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
@@ -50,7 +50,7 @@ def show_progress(doing: str = "Explaining") -> "Iterator[Progress]":
         def show(what: str, done: int, total: int | None) -> None:
             counted.add(what)
             if what == "blocks" and "prompts" in counted:
-                return  # one bar: prompts tell more
+                return  # one bar only: prompts say more than blocks
             progress.update(bar, description=f"{doing} · {what}", completed=done, total=total)
 
         with listen(show):

@@ -1,4 +1,4 @@
-"""Files that are whole or as they were: written aside, then renamed."""
+"""Files that are written atomically: to a temporary name, then renamed."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ __all__ = ["write_aside", "write_file"]
 
 @contextmanager
 def write_aside(path: Path) -> Iterator[Path]:
-    """Give a path to write to; what is there afterwards takes the place of `path`, all at once."""
+    """Yield a path to write to; the file written there then replaces `path` in one step."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield aside
@@ -22,7 +22,7 @@ def write_aside(path: Path) -> Iterator[Path]:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file in one step; a pipe or a device is written to as it is."""
+    """Write a file atomically; a pipe or a device is written to directly."""
     # A lone surrogate becomes \\ud800: valid in JSON, harmless elsewhere.
     data = content.encode("utf-8", errors="backslashreplace") if isinstance(content, str) else content
     try:
@@ -34,5 +34,5 @@ def write_file(path: Path, content: str | bytes) -> None:
     except OSError as error:
         raise InputError(
             f"{path} cannot be written: {error.strerror}.",
-            "Save where you may write and where there is room.",
+            "Choose a place that you may write to and that has free space.",
         ) from None

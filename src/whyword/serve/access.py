@@ -1,4 +1,4 @@
-"""Who may ask, and how much: what the operator decides."""
+"""Access: who may send requests, and how large they may be. The operator decides."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,28 +10,28 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Limits:
-    """How much may be asked for at once."""
+    """Limits of one request."""
 
     tokens: int = 1024
-    """Of a prompt, a source, or a translation."""
+    """Most tokens of a prompt, a source, or a translation."""
     new_tokens: int = 100
-    """Of a continuation, generated or given."""
+    """Most tokens of a continuation, generated or given."""
     numbers: int = 4_000_000
-    """Of a document: those by head of a continuation grow with the product of its length and the prompt's."""
+    """Most numbers of a document: those by head grow with the length of prompt × continuation."""
     body: int = 256 * 1024
-    """Bytes of a request."""
+    """Most bytes of a request."""
     waiting: int = 16
-    """Runs that wait or go on, of all models together; more are refused."""
+    """Most runs that wait or are running, over all models; more are refused."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """Under which names the server is asked, and how much."""
+    """The host names that the server answers to, and its limits."""
 
     names: Collection[str] = ("localhost", LOOPBACK, "::1")
-    """In lower case."""
+    """Host names, in lower case."""
     any_address: bool = False
-    """Whether any numeric address will do: where the server listens on all of them."""
+    """Whether any numeric address is accepted: where the server listens on all of them."""
     limits: Limits = Limits()
 
 

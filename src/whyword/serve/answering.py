@@ -19,7 +19,7 @@ __all__ = ["add_errors", "encode", "respond", "write_document", "write_lines"]
 
 _logger = logging.getLogger("whyword.serve")
 _GIVEN_UP = 499
-"""Nobody reads it: the one who asked has gone."""
+"""Status of a request whose client has disconnected; nobody reads it."""
 _FAILED = "The server failed.", "Its log says why."
 _SEE = "See /api/openapi.json for what can be asked."
 
@@ -30,7 +30,7 @@ def respond(written: bytes) -> Response:
 
 
 def encode(document: Document) -> bytes:
-    """Write a document, a continuation in parts: one long call would hold up all other threads."""
+    """Encode a document; a continuation in parts, since one long call would block all other threads."""
     if "explanations" not in document:
         return _encode(document)
     parts = []
@@ -70,7 +70,7 @@ async def write_lines(request: Request, job: Job) -> AsyncIterator[bytes]:
 
 
 def _explain(error: Exception) -> tuple[int, str, str]:
-    """Give the status and the two lines of a run's error; what was not foreseen is only logged."""
+    """Return the status and the two lines of a run's error; unexpected errors are only logged."""
     if isinstance(error, WhywordError):
         return 422, error.wrong, error.remedy
     _logger.error("A run failed.", exc_info=error)
@@ -86,9 +86,9 @@ def add_errors(application: FastAPI) -> None:
 
     @application.exception_handler(RequestValidationError)
     async def tell_invalid(_: Request, error: RequestValidationError) -> Response:
-        # The deepest says most; and of forms that a value could have had, the one that it has.
+        # The deepest error is the most specific; of alternative types, take the one that the value has.
         found = max(error.errors(), key=lambda each: (len(each["loc"]), not each["type"].endswith("_type")))
-        # Between the names of fields stand those of forms that a value could have had: "list[Turn]".
+        # The names of alternative types stand between those of fields: "list[Turn]".
         names = [str(part) for part in found["loc"][1:] if str(part).isidentifier() or isinstance(part, int)]
         return refuse(422, f"{'.'.join(names) or 'The body'}: {found['msg']}.", _SEE)
 

@@ -1,14 +1,19 @@
-"""What the page is made of: files of the package, and nothing from elsewhere."""
+"""The files of the page: all of them are in the package."""
 
-import mimetypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import PurePath
 
 from starlette.responses import Response
 
 from ..view.html import list_assets, render_html
 
 __all__ = ["Asset", "read_assets"]
+
+_KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+"""Content types that browsers require, independent of the system's own table."""
+_START = b'<script type="module" src="/assets/main.js">'
 
 
 @dataclass(frozen=True)
@@ -24,11 +29,14 @@ class Asset:
 
 
 def read_assets() -> dict[str, Asset]:
-    """Read the page's own files, the renderer's, and an empty report for the page to fill and save."""
+    """Read the page's own files, the renderer's, and an empty report that the page fills and saves."""
     own = {path.name: path.read_bytes() for path in (files(__package__) / "page").iterdir()}
     every = {**list_assets(), **own, "report.html": render_html([]).encode()}
-    return {name: Asset(content, _kind_of(name)) for name, content in every.items()}
+    every["index.html"] = _preload(every["index.html"], [name for name in every if name.endswith(".js")])
+    return {name: Asset(content, _KINDS[PurePath(name).suffix]) for name, content in every.items()}
 
 
-def _kind_of(name: str) -> str:
-    return "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0] or "text/plain"
+def _preload(page: bytes, scripts: Sequence[str]) -> bytes:
+    """Name all modules in the page: a browser asks for them at once, not one import after another."""
+    links = "".join(f'<link rel="modulepreload" href="/assets/{name}">\n' for name in sorted(scripts))
+    return page.replace(_START, links.encode() + _START)

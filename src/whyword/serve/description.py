@@ -1,4 +1,4 @@
-"""What the server says about itself: its models, and the forms of its answers for OpenAPI."""
+"""What the server reports about itself: its models, and the types of its answers for OpenAPI."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from .access import Limits
 __all__ = ["ASKED", "STREAM", "TOLD", "describe_server"]
 
 STREAM = "application/x-ndjson"
-"""What to accept for progress and the document, line by line."""
+"""The content type to accept for progress and the document, line by line."""
 
 _ERROR = {
     "type": "object",
@@ -33,16 +33,19 @@ _DOCUMENT = {
     "required": ["schema", "model"],
     "properties": {"schema": {"type": "string"}, "model": {"type": "string"}},
 }
-_SERVER = {"type": "object", "required": ["version", "models", "methods", "compared", "limits"]}
+_SERVER = {
+    "type": "object",
+    "required": ["version", "models", "methods", "compared", "default_method", "limits"],
+}
 _LINES = {"type": "string", "description": "One JSON object per line: progress, then document or error."}
 _REFUSED = {
-    400: "Cannot be read as JSON at all.",
-    403: "Asked under a foreign name, or from another site.",
-    413: "Larger than the server allows.",
-    415: "Not declared as JSON.",
+    400: "The body is not valid JSON.",
+    403: "The host name is not the server's, or the request comes from another site.",
+    413: "The request is larger than the server allows.",
+    415: "The body is not declared as JSON.",
     422: "A value is wrong, or there are too many tokens.",
     500: "The server failed.",
-    503: "Too many runs wait; Retry-After says for how long.",
+    503: "Too many runs are waiting; Retry-After says when to try again.",
 }
 
 
@@ -58,17 +61,20 @@ def _describe_answers(kinds: Mapping[str, Any], codes: Mapping[int, str]) -> dic
 
 
 ASKED = _describe_answers({"application/json": _DOCUMENT, STREAM: _LINES}, _REFUSED)
-"""Of routes that run a model."""
+"""Answers of routes that run a model."""
 TOLD = _describe_answers({"application/json": _SERVER}, {403: _REFUSED[403]})
-"""Of those that only tell."""
+"""Answers of routes that run none."""
 
 
 def describe_server(models: Mapping[str, Model], limits: Limits) -> dict[str, Any]:
-    """Say what can be asked."""
+    """Describe the models, methods and limits."""
     return {
         "version": __version__,
         "models": [_describe_model(model) for model in models.values()],
-        "methods": [{"name": name, **asdict(method.measure)} for name, method in METHODS.items()],
+        "methods": [
+            {"name": name, "translates": method.translated_by is not None, **asdict(method.measure)}
+            for name, method in METHODS.items()
+        ],
         "compared": list(COMPARED),
         "default_method": DEFAULT_METHOD,
         "limits": asdict(limits),

@@ -1,9 +1,9 @@
-"""The outermost layer of the application: it lets in who may ask.
+"""The outermost layer of the application: it decides which requests are let in.
 
-A page of another site can make a browser send requests to a server on this machine. It is kept out by three
-checks: the Host header must be a name this server goes by (a foreign name that was made to resolve to this
-machine is not), the Origin of a post must be the page's own, and its body must be declared as JSON, which a
-browser does not send across sites without asking first.
+A page of another site can make a browser send requests to a server on this machine. Three checks keep it out:
+the Host header must be one of this server's names (not a foreign name that was made to resolve to this
+machine: DNS rebinding), the Origin of a POST must be the page's own, and its body must be declared as JSON,
+which a browser does not send across sites without asking first (CORS preflight).
 """
 
 import ipaddress
@@ -45,7 +45,7 @@ def refuse(status: int, wrong: str, remedy: str, retry: int | None = None) -> Re
 
 @dataclass(frozen=True)
 class Guard:
-    """Checks requests before the application sees them, and puts the policy on every answer."""
+    """Checks requests before the application sees them, and adds the security policy to every answer."""
 
     app: ASGIApp
     access: Access
@@ -70,7 +70,7 @@ class Guard:
         if refused is None and scope["method"] not in _READING:
             read = await _read(receive, self.access.limits.body)
             if read is None:
-                return  # it broke off: nobody waits for an answer
+                return  # the client disconnected: nobody waits for an answer
             body = read
             if len(body) > self.access.limits.body:
                 wrong = f"The request is larger than {self.access.limits.body:,} bytes."
@@ -85,14 +85,14 @@ class Guard:
         if not self._is_own(host):
             return refuse(
                 403,
-                f"This server does not go by the name {host!r}.",
+                f"{host!r} is not a name of this server.",
                 "Use the address that `whyword serve` printed, or start it with --allow-host NAME.",
             )
         if method in _READING:
             return None
         origin = headers.get("origin")
         site = headers.get("sec-fetch-site", "same-origin")
-        own = (f"http://{host}".lower(), f"https://{host}".lower())  # a proxy may add encryption
+        own = (f"http://{host}".lower(), f"https://{host}".lower())  # a proxy may add TLS
         if (origin is not None and origin.lower() not in own) or site not in ("same-origin", "none"):
             return refuse(
                 403,
@@ -112,7 +112,7 @@ class Guard:
 
 
 def read_name(host: str) -> str:
-    """Give the name in a Host header, without its port; nothing for what is no name."""
+    """Return the name in a Host header, without its port; empty if it is not a name."""
     found = _HOST.fullmatch(host.lower())
     return "" if found is None else (found["address"] or found["name"])
 
@@ -126,7 +126,7 @@ def _is_address(name: str) -> bool:
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """Read a body, up to a little more than may be sent; None where it breaks off."""
+    """Read a body, up to slightly more than the limit; None if the client disconnects."""
     parts: list[bytes] = []
     size, more = 0, True
     while more and size <= most:
@@ -140,7 +140,7 @@ async def _read(receive: Receive, most: int) -> bytes | None:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read once more, and then what comes after it."""
+    """Return a body that was already read, and then what follows it."""
     replayed = False
 
     async def receive_again() -> Message:

@@ -1,7 +1,8 @@
-"""Put the application on a port of this machine."""
+"""Serve the application on a port of this machine."""
 
 import ipaddress
 import socket
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
@@ -16,22 +17,22 @@ from .routes import make_application, make_desk
 __all__ = ["host", "is_loopback", "make_access", "make_server", "open_socket"]
 
 _PATIENCE = 2
-"""Seconds that answers may still take when the server is stopped."""
+"""Seconds that pending answers get when the server is stopped."""
 
 
 def host(models: Sequence[Model], access: Access, opened: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until the process is interrupted; `ready` is called when the port answers."""
+    """Serve until interrupted; `ready` is called when the port answers."""
     make_server(models, access, ready).run(sockets=[opened])
 
 
 def make_server(
     models: Sequence[Model], access: Access, ready: Callable[[], None] = lambda: None
 ) -> uvicorn.Server:
-    """Make a server that trusts no headers of proxies and tells nothing about itself."""
+    """Make a server that trusts no proxy headers and does not identify itself."""
     desk = make_desk(models, access)
     config = uvicorn.Config(
         make_application(models, access, desk),
-        http="h11",  # strict about what is a request
+        http="h11",  # strict about malformed requests
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -47,30 +48,33 @@ def make_server(
             ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            desk.stop()  # so that answers end by themselves
+            desk.stop()  # so that pending answers end
             await super().shutdown(sockets)
 
     return Server(config)
 
 
 def open_socket(address: str, port: int) -> socket.socket:
-    """Take a port, 0: any free one; say so where it is taken."""
+    """Open a port (0: any free one), or refuse one that is in use."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     opened = socket.socket(family)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sys.platform == "win32":  # there SO_REUSEADDR would open a port that another server listens on
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    else:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((address, port))
     except (OSError, OverflowError) as error:
         opened.close()
         raise InputError(
             f"{address} port {port} cannot be used: {getattr(error, 'strerror', None) or error}.",
-            "Give another one with --port; 0 takes any that is free.",
+            "Choose another one with --port; 0 takes any free port.",
         ) from None
     return opened
 
 
 def make_access(address: str, names: Collection[str] = (), access: Access = LOCAL) -> Access:
-    """Let the server be asked by its address and by the names the operator gave."""
+    """Accept the server's address and the names that the operator allowed."""
     local = is_loopback(address)
     own = (address,) if local else (address, socket.gethostname())
     every = {*access.names, *map(_normalise, names), *(name.lower() for name in own)}
@@ -84,12 +88,12 @@ def _normalise(name: str) -> str:
     except UnicodeError:
         bare = ""
     if not bare:
-        raise InputError(f"{name!r} is not the name of a host.", "Give a name such as lab.example.")
+        raise InputError(f"{name!r} is not a host name.", "Use a name such as lab.example.")
     return bare
 
 
 def is_loopback(address: str) -> bool:
-    """Tell an address that only this machine reaches from others."""
+    """Tell whether only this machine reaches an address."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""What can be asked, as JSON: each question checks itself and is answered with the library's document."""
+"""The requests, as JSON: each validates itself and is answered with the library's document."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
@@ -15,7 +15,6 @@ from ..models.model import Model
 from ..pipeline.one_prompt import ask, compare, explain, explain_continuation, predict, require_decoder
 from ..pipeline.one_translation import explain_translation, require_translator
 from ..results.account import describe_fully
-from ..results.explanation import describe_prediction
 from ..tokens import Tokens
 from .access import Limits
 
@@ -31,7 +30,7 @@ __all__ = [
 
 
 def _name_one(names: Iterable[str]) -> Any:
-    """Let one of some names be given; the library itself refuses others."""
+    """Declare a field that takes one of several names; the library itself refuses others."""
     return Field(DEFAULT_METHOD, json_schema_extra={"enum": list(names)})
 
 
@@ -52,13 +51,13 @@ class Turn(BaseModel):
 
 
 class Question(BaseModel):
-    """What every question has."""
+    """What all requests share."""
 
     model_config = _FORM
-    model: str | None = Field(None, description="A name that /api/models lists; left out: the first of them.")
+    model: str | None = Field(None, description="A name that /api/models lists; default: the first of them.")
 
     def answer(self, model: Model, limits: Limits) -> Document:
-        """Run the model and give the document."""
+        """Run the model and return the document."""
         raise NotImplementedError
 
 
@@ -70,7 +69,7 @@ class Prompting(Question):
     )
 
     def read(self, model: Model, limits: Limits) -> Tokens:
-        """Give the prompt's tokens; refuse more of them than the operator allows."""
+        """Return the prompt's tokens; refuse more of them than the operator allows."""
         prompt = self.prompt if isinstance(self.prompt, str) else [dict(turn) for turn in self.prompt]
         tokens = read_prompt(require_decoder(model), prompt)
         require_room("prompt", len(tokens), limits)
@@ -80,13 +79,13 @@ class Prompting(Question):
 class Choosing(Prompting):
     """A question about a target, and what it is compared with."""
 
-    target: Word | None = Field(None, description="A word or token id; left out: the model's first choice.")
+    target: Word | None = Field(None, description="A word or token id; default: the model's first choice.")
     foil: Word | Annotated[list[Word], _FEW] | None = Field(
-        "auto", description="A word, a token id or several; null: none; left out or auto: the runner-up."
+        "auto", description="A word, a token id or several; null: none; auto (the default): the runner-up."
     )
 
     def read(self, model: Model, limits: Limits) -> Tokens:
-        """Give the prompt's tokens; what target and foil begin with is forced behind it, and counts too."""
+        """Return the prompt's tokens, including those that target and foil share at the start."""
         tokens = super().read(model, limits)
         context, _ = ask(model, tokens, self.target, self.foil)
         require_room("prompt with the beginning of target and foil", len(context), limits)
@@ -94,13 +93,13 @@ class Choosing(Prompting):
 
 
 class Predicting(Prompting):
-    """What the model would go on with."""
+    """The next tokens that the model considers most likely."""
 
     top: int = Field(10, ge=1, le=100)
 
     def answer(self, model: Model, limits: Limits) -> Document:
-        """Give the likeliest tokens."""
-        return describe_prediction(model.name, predict(model, self.read(model, limits), top=self.top))
+        """Return the likeliest tokens."""
+        return predict(model, self.read(model, limits), top=self.top).to_dict()
 
 
 class Explaining(Choosing):
@@ -110,7 +109,7 @@ class Explaining(Choosing):
     account: bool = Field(False, description="Put MLPs and the embedding on tokens too (heuristic).")
 
     def answer(self, model: Model, limits: Limits) -> Document:
-        """Give the explanation."""
+        """Return the explanation."""
         found = explain(
             model, self.read(model, limits), target=self.target, foil=self.foil, method=self.method
         )
@@ -121,11 +120,11 @@ class Comparing(Choosing):
     """Why the target and not the foil, by several methods."""
 
     methods: Annotated[list[str], _FEW] | None = Field(
-        None, description="Names of methods; left out: one of every kind."
+        None, description="Names of methods; default: one of every kind."
     )
 
     def answer(self, model: Model, limits: Limits) -> Document:
-        """Give the comparison."""
+        """Return the comparison."""
         prompt = self.read(model, limits)
         return compare(model, prompt, target=self.target, foil=self.foil, methods=self.methods).to_dict()
 
@@ -136,7 +135,7 @@ class Neurons(Choosing):
     top: int = Field(10, ge=1, le=100)
 
     def answer(self, model: Model, limits: Limits) -> Document:
-        """Give the neurons that raise and lower most."""
+        """Return the neurons that raise and lower most."""
         prompt = self.read(model, limits)
         return neurons(model, prompt, target=self.target, foil=self.foil, top=self.top).to_dict()
 
@@ -144,13 +143,15 @@ class Neurons(Choosing):
 class Continuing(Prompting):
     """Why every token of a continuation."""
 
-    continuation: Text | None = Field(None, description="Left out: what the model generates.")
-    foil: Literal["auto"] | None = None
+    continuation: Text | None = Field(None, description="Default: what the model generates.")
+    foil: Literal["auto"] | None = Field(
+        "auto", description="auto: the runner-up at each position; null: none."
+    )
     method: str = _name_one(METHODS)
     new_tokens: int = Field(12, ge=1)
 
     def answer(self, model: Model, limits: Limits) -> Document:
-        """Give the explanations of all tokens."""
+        """Return the explanations of all tokens."""
         prompt, count = self.read(model, limits), self.new_tokens
         if self.continuation is not None:
             count = len(continue_prompt(model, prompt, self.continuation))
@@ -163,8 +164,8 @@ class Continuing(Prompting):
         heads = len(model.blocks) * int(model.config.num_attention_heads)
         if (numbers := (len(prompt) + count) * count * heads) > limits.numbers:
             raise InputError(
-                f"{count} tokens after {len(prompt):,} make {numbers:,} numbers, by head and token.",
-                f"This server gives at most {limits.numbers:,}: take fewer new tokens, or a shorter prompt.",
+                f"{count} tokens after {len(prompt):,} give {numbers:,} numbers by head and token.",
+                f"This server returns at most {limits.numbers:,}: use fewer new tokens, or a shorter prompt.",
             )
         return explain_continuation(
             model,
@@ -188,16 +189,16 @@ class Translating(Question):
     """Why every word of a translation."""
 
     source: Text
-    translation: Text | None = Field(None, description="Left out: the model's own.")
+    translation: Text | None = Field(None, description="Default: the model's own.")
     foil: PlacedFoil | None = None
     method: str = _name_one(TRANSLATION_METHODS)
     source_language: str | None = None
     target_language: str | None = None
 
     def answer(self, model: Model, limits: Limits) -> Document:
-        """Give the explanation of all words."""
+        """Return the explanation of all words."""
         languages = self.source_language, self.target_language
-        # Nothing is generated before the source is known to be short enough.
+        # Check the length of the source before generating anything.
         pair = pair_up(require_translator(model), self.source, self.translation or self.source, languages)
         require_room("source", len(pair.source), limits)
         require_room("translation", len(pair.target), limits)
@@ -216,6 +217,6 @@ def require_room(what: str, tokens: int, limits: Limits) -> None:
     """Refuse more tokens than the operator allows."""
     if tokens > limits.tokens:
         raise InputError(
-            f"The {what} has {tokens:,} tokens, this server takes at most {limits.tokens:,}.",
+            f"The {what} has {tokens:,} tokens, but this server accepts at most {limits.tokens:,}.",
             "Shorten it, or start the server with --max-tokens.",
         )

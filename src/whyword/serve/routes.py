@@ -25,13 +25,13 @@ __all__ = ["make_application", "make_desk"]
 def make_application(models: Sequence[Model], access: Access = LOCAL, desk: Desk | None = None) -> ASGIApp:
     """Make the application that answers questions about models, and shows them on a page.
 
-    `desk`: where runs are handed in; None: one of its own.
+    `desk`: where runs are submitted; None: a new one.
     """
     served = {model.name: model for model in models}
     if len(served) < len(models):
         raise InputError(
             f"Two models have the same name: {', '.join(model.name for model in models)}.",
-            "Give each once, or copy one to a folder of another name.",
+            "Name each model once, or copy one to a folder of another name.",
         )
     return Guard(
         _add_routes(served, desk or make_desk(models, access), access.limits),
@@ -55,7 +55,7 @@ def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI
         version=__version__,
         summary="Why this word and not that one?",
         openapi_url="/api/openapi.json",
-        docs_url=None,  # its pages load scripts from elsewhere
+        docs_url=None,  # its pages load scripts from other servers
         redoc_url=None,
         redirect_slashes=False,
         lifespan=live,
@@ -86,7 +86,7 @@ def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI
     async def list_models() -> Response:
         return respond(about)
 
-    @application.post("/api/predict", summary="What the model would go on with", **ASKED)
+    @application.post("/api/predict", summary="The most likely next tokens", **ASKED)
     async def predict(request: Request, question: Predicting) -> Response:
         return await answer(request, question)
 

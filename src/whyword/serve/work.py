@@ -1,7 +1,7 @@
 """Work off the event loop: one run per model at a time, a bounded queue, progress, and a way to stop.
 
-A run is stopped where the library reports progress: the listener raises, and hooks are taken off as after
-any other error. So a reader who leaves costs one block's time, not a whole run.
+A run is stopped where the library reports progress: the listener raises, and hooks are removed as after any
+other error. So a client that disconnects costs the time of one block, not of a whole run.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ from ..runs.progress import listen
 __all__ = ["BusyError", "Cancelled", "Desk", "Job", "Progress", "follow"]
 
 Work = Callable[[], bytes]
-"""Gives the document, written: large ones take a while, and the event loop must not wait for that."""
+"""Returns the encoded document: encoding takes a while, and the event loop must not wait for it."""
 
 _POLL = 0.2
-"""Seconds between looks whether anyone still waits for an answer."""
+"""Seconds between checks whether anyone still waits for an answer."""
 _EVERY = 0.05
-"""Seconds between two reports of progress: more would not be seen."""
+"""Seconds between two reports of progress: a reader would not see more."""
 
 
 class Cancelled(Exception):  # noqa: N818
-    """Nobody waits for the run any longer."""
+    """Nobody waits for the run any more."""
 
 
 class BusyError(WhywordError):
-    """Too many runs wait."""
+    """Too many runs are waiting."""
 
     def __init__(self, waiting: int, seconds: int) -> None:
         super().__init__(f"{waiting} runs are waiting already.", f"Try again in {seconds} s.")
@@ -39,7 +39,7 @@ class BusyError(WhywordError):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is."""
+    """The progress of a run."""
 
     what: str
     done: int
@@ -48,7 +48,7 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A run that waits, goes on or is done."""
+    """A run that is waiting, running or done."""
 
     future: "Future[bytes]"
     events: "asyncio.Queue[Progress | None]"
@@ -56,14 +56,14 @@ class Job:
     stopped: Event
 
     def stop(self) -> None:
-        """Let go of the run: it is not begun any more, or ends at its next report."""
+        """Stop the run: it does not start, or ends at its next report of progress."""
         self.stopped.set()
         self.future.cancel()
 
 
 @dataclass(eq=False)
 class Desk:
-    """Where work on models is handed in: one thread per model, at most `room` runs in all."""
+    """Where runs are submitted: one thread per model, at most `room` runs in total."""
 
     names: Iterable[str]
     room: int
@@ -75,7 +75,7 @@ class Desk:
         self._workers = {name: ThreadPoolExecutor(1, f"whyword {name}") for name in self.names}
 
     def submit(self, name: str, work: Work) -> Job:
-        """Hand in work on a model, from the event loop; refuse it where the queue is full."""
+        """Submit work on a model, from the event loop; refuse it if the queue is full."""
         if len(self._inside) >= self.room:
             raise BusyError(self.room, max(1, round(self._lasted * len(self._inside))))
         loop = asyncio.get_running_loop()
@@ -88,7 +88,7 @@ class Desk:
 
         if self._inside:
             events.put_nowait(Progress("waiting", len(self._inside), None))
-        # Emptied when the run is over: the queue of a thread holds on to what was cancelled.
+        # Emptied when the run is over: a thread's queue keeps a reference to cancelled work.
         handed_in = [work]
         future = self._workers[name].submit(self._perform, handed_in, stopped, tell)
         job = Job(future, events, stopped)
@@ -108,7 +108,7 @@ class Desk:
             job.stop()
 
     def close(self) -> None:
-        """Stop every run, and take no more."""
+        """Stop every run, and accept no more."""
         self.stop()
         for worker in self._workers.values():
             worker.shutdown(wait=False, cancel_futures=True)  # the event loop does not wait for them
@@ -133,7 +133,7 @@ class Desk:
 
 
 async def follow(job: Job, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[Progress | bytes]:
-    """Give progress and in the end the document; stop the run when whoever asked has gone."""
+    """Yield progress, and finally the document; stop the run when the client disconnects."""
     looked = time.monotonic()
     try:
         while not job.future.done() or not job.events.empty():
@@ -143,7 +143,7 @@ async def follow(job: Job, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator
                 event = None
             if event is not None:
                 yield event
-            if time.monotonic() - looked >= _POLL:  # also where progress comes all the time
+            if time.monotonic() - looked >= _POLL:  # also while progress keeps coming
                 looked = time.monotonic()
                 if await gone():
                     raise Cancelled

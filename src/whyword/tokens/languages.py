@@ -1,4 +1,4 @@
-"""Languages of a tokenizer that knows several: the codes it has, and setting them for a while."""
+"""The languages of a multilingual tokenizer: its codes, and setting them temporarily."""
 
 import threading
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ __all__ = ["Languages", "speak"]
 _CODE = regex.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
 """A language code that is a special token (NLLB, mBART)."""
 _MARK = regex.compile(r">>.+<<")
-"""A language code that stands before a source (Marian)."""
+"""A language code that is written before a source (Marian)."""
 _LISTED = 8
 _SPEAKING = threading.RLock()
-"""Held while a tokenizer has another language than its own: it is the user's."""
+"""Held while a tokenizer, which belongs to the user, is set to another language."""
 
 
 class Languages:
@@ -42,25 +42,25 @@ class Languages:
         name = type(self.tokenizer).__name__
         if not known:
             raise InputError(
-                f"The {what} language is {code!r}, but {name} knows no {what} languages.",
-                f"Leave {what}_language out: the model has one, or is told in the text.",
+                f"The {what} language is {code!r}, but {name} has no {what} languages.",
+                f"Leave {what}_language out: the model has only one, or the text names it.",
             )
         near = [each for each in known if each.startswith(code[:2].lower())]
         near = [*get_close_matches(code, known, _LISTED), *near, *known]
         listed = ", ".join(list(dict.fromkeys(near))[:_LISTED])
         raise InputError(
             f"{name} does not know the {what} language {code!r}.",
-            f"Near ones: {listed} ({len(known)} in all).",
+            f"Similar: {listed} ({len(known)} in all).",
         )
 
     def mark(self, target: str | None) -> str:
-        """Give what is written before a source to name the target language."""
+        """Return the prefix of a source that names the target language."""
         return f">>{target}<< " if target is not None and not self.codes else ""
 
 
 @contextmanager
 def speak(tokenizer: Any, source: str | None, target: str | None) -> Iterator[Languages]:
-    """Set the languages of a tokenizer, and set them back afterwards."""
+    """Set the languages of a tokenizer, and restore them afterwards."""
     languages = Languages(tokenizer)
     languages.require(source, "source")
     languages.require(target, "target")
@@ -72,7 +72,7 @@ def speak(tokenizer: Any, source: str | None, target: str | None) -> Iterator[La
         if target is None and own[1] is None:
             raise InputError(
                 f"{type(tokenizer).__name__} translates into many languages, and none was named.",
-                f"Name one: target_language={languages.codes[0]!r}, say.",
+                f"Name one, for example target_language={languages.codes[0]!r}.",
             )
         try:
             tokenizer.tgt_lang = own[1] if target is None else target

@@ -1,8 +1,8 @@
-"""Which characters the pieces of a slow tokenizer stand for: those that tell no offsets.
+"""Character spans for the pieces of slow tokenizers, which return no character offsets.
 
-Tokenizers write a text in other characters before they cut it (NFKC, lower case, no spaces). Text and
-pieces are brought to one plain form, character by character, and the two rows of characters are matched; what
-differs between two matches belongs together. So unknown pieces get the text that no other piece has.
+Tokenizers normalise a text before they cut it (NFKC, lower case, no spaces). Text and pieces are brought to
+one plain form, character by character, and the two sequences of characters are matched. What differs between
+two matches belongs together, so unknown pieces get the text that no other piece has.
 """
 
 import unicodedata
@@ -14,14 +14,14 @@ import regex
 __all__ = ["match_pieces"]
 
 _UNKNOWN = "\ufffc"
-"""Stands for a piece of which nothing is known, in the row of characters: no text is written with it."""
+"""Stands for an unknown piece in the sequence of characters; it occurs in no text."""
 _DROPPED = {"Cc", "Cf", "Zs", "Zl", "Zp"}
 
 
 def match_pieces(text: str, pieces: Sequence[str | None]) -> list[tuple[int, int]]:
-    """Give where the text of each piece starts and ends; None stands for a piece whose text is not known.
+    """Return where the text of each piece starts and ends; None is a piece whose text is not known.
 
-    Pieces without any character of their own (a space, a sign for the start of a text) get an empty span.
+    Pieces without a character of their own (a space, a marker of the start of a text) get an empty span.
     """
     written = [
         (character, match.span())
@@ -44,13 +44,13 @@ def match_pieces(text: str, pieces: Sequence[str | None]) -> list[tuple[int, int
 
 
 def _simplify(text: str) -> list[str]:
-    """Bring text to the form in which it is compared."""
+    """Normalise text to the form that is compared."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     return [character for character in plain if unicodedata.category(character) not in _DROPPED]
 
 
 def _match(written: Sequence[str], read: Sequence[str]) -> list[range | None]:
-    """Find which written characters each read one stands for; None: it stands for none."""
+    """Find the written characters that each read one stands for; None where it stands for none."""
     if list(written) == list(read):
         return [range(place, place + 1) for place in range(len(read))]
     places: list[range | None] = []

@@ -18,7 +18,7 @@ _LETTER = rf"[[\w\p{{M}}\u200c\u200d]--[{_UNSPACED}]]"
 _WORD = regex.compile(rf"[{_UNSPACED}]\p{{M}}*|{_LETTER}+(?:['’\-]{_LETTER}+)*|(?!\s)\X", flags=regex.V1)
 """A character of an unspaced script, letters and digits with their marks, or any other visible character."""
 _OPENING = regex.compile(r"[(\[{“‘«¿¡/$#@_]$|(?<!\S)[\"']$|(?<=\S)[-–—]$")
-"""What no space follows: brackets, quotes that open, signs before a word, hyphens inside one."""
+"""What no space follows: opening brackets and quotes, signs before a word, hyphens inside one."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Token:
     """One token of a prompt."""
 
     id: int
+    """Its id in the vocabulary."""
     text: str
     """The text it stands for, with the spaces that belong to it; the token's name for a special token."""
     start: int
@@ -35,7 +36,7 @@ class Token:
     word: int
     """Index of the word it is part of."""
     special: bool
-    """Whether it marks structure instead of text: BOS, chat markers."""
+    """Whether it marks structure rather than text: BOS, chat markers."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +61,17 @@ class Tokens:
         return self.records[index]
 
     def first(self, count: int) -> "Tokens":
-        """Give the first tokens of a prompt, with its whole text: offsets stay what they are."""
+        """Return the first tokens of a prompt with its whole text, so that offsets stay valid."""
         return Tokens(self.text, self.records[:count])
 
     def last(self, count: int) -> "Tokens":
-        """Give the last tokens of a prompt, words counted anew."""
+        """Return the last tokens of a prompt, with words renumbered."""
         kept = self.records[len(self) - count :]
         names = [token.text if token.special else None for token in kept]
         return spell(self.text, [t.id for t in kept], [(t.start, t.end) for t in kept], names)
 
     def words(self) -> list[str]:
-        """Give the text of every word that has a token."""
+        """Return the text of every word that has a token."""
         texts: list[str] = []
         by_word: dict[int, list[Token]] = {}
         for token in self.records:
@@ -87,7 +88,7 @@ def spell(
 ) -> Tokens:
     """Make tokens from ids and the spans of text they stand for.
 
-    `special` gives the name of each special token and None for the others.
+    `special` holds the name of each special token, and None for the others.
     """
     words = [match.span() for match in _WORD.finditer(text)]
     records: list[Token] = []
@@ -107,7 +108,7 @@ def spell(
 
 
 def join_word(text: str, word: str) -> str:
-    """Give a word as it is written after a text: with a space before it, unless none belongs there.
+    """Return a word as it is written after a text: with a space before it, unless there should be none.
 
     " has" and "has" mean the same; punctuation and scripts without spaces follow directly; other leading
     whitespace (an indent, a line break) stays as it is.
@@ -124,7 +125,7 @@ def join_word(text: str, word: str) -> str:
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Leave spaces at the edges out, unless there is nothing else."""
+    """Strip spaces at the edges, unless there is nothing else."""
     piece = text[start:end]
     if not piece.strip():
         return start, end
@@ -132,7 +133,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _word_at(text: str, words: Sequence[tuple[int, int]], start: int, end: int) -> int | None:
-    """Find the first word that a span has a character of; spaces belong to the word after them."""
+    """Find the first word that shares a character with a span; spaces belong to the word after them."""
     index = bisect_right(words, start, key=lambda word: word[1])
     if index == len(words):
         return None

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ..models.architecture import Attention
@@ -20,6 +21,7 @@ __all__ = [
     "hook_unembedding",
     "in_this_thread",
     "noting",
+    "only_seeing",
     "reading",
     "replace_inputs",
     "replace_outputs",
@@ -34,6 +36,11 @@ def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
         return hook(*seen) if threading.get_ident() == thread else None
 
     return see
+
+
+def only_seeing(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a hook see this thread's run without being noted itself, where what runs is noted for gradients."""
+    return in_this_thread(torch.no_grad()(hook))
 
 
 def hook_unembedding(model: Model, reader: Reader) -> Iterator[Any]:

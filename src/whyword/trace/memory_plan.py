@@ -1,8 +1,9 @@
 """What an explanation needs of memory beyond the prediction itself, known before it runs.
 
 The estimate follows the sizes of what is held: C of all blocks as a triangle, values, weights of the
-explained positions; and, while one block is reduced, P and a chunk of attention weights. What does not fit is
-tried with smaller chunks, then with C in half precision; what cannot fit is refused, with what would.
+explained positions, and their neurons where those are asked for; and, while one block is reduced, P and a
+chunk of attention weights. What does not fit is tried with smaller chunks, then with C in half precision;
+what cannot fit is refused, with what would.
 """
 
 import re
@@ -17,12 +18,14 @@ from ..errors import InputError, TooLargeError
 from ..maths.contributions import ROWS
 from ..models.model import Model
 from . import Plan
+from .neuron_activations import list_groups
 
 __all__ = [
     "ACTIVATIONS",
     "Request",
     "estimate",
     "estimate_gradient",
+    "estimate_neurons",
     "free_memory",
     "make_plan",
     "read_size",
@@ -36,6 +39,8 @@ ACTIVATIONS = 256 * 10**6
 """Bytes of activations that are kept for a backward pass, where an example alone does not take more."""
 _TILES = 16 * 10**6
 """Bytes of the kernel's tiles and of what is left over between blocks."""
+_NAMED = 20
+"""Neurons whose promoted tokens are read at once."""
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 _USED = Path("/sys/fs/cgroup/memory.current")
 
@@ -72,6 +77,8 @@ def estimate(model: Model, request: Request, plan: Plan) -> int:
         working += stream * chunk * (3 * heads + 2)
     total = size * (kept + working) + _contributions(request, plan, size) + _TILES
     total += _frozen(model, request, plan, size)
+    if plan.neurons:
+        total += estimate_neurons(model, rows)
     if plan.differentiated_blocks == 0:
         return total
     return total + max(
@@ -98,6 +105,24 @@ def estimate_gradient(model: Model, tokens: int) -> int:
     width: int = config.hidden_size
     inner: int = getattr(config, "intermediate_size", None) or 4 * width
     return len(model.blocks) * tokens * size * (12 * width + 5 * inner)
+
+
+def estimate_neurons(model: Model, rows: int) -> int:
+    """Give the bytes that neurons take at so many positions: those of all blocks, and while one is read.
+
+    Of each neuron four numbers: its activation as recorded and side by side with others, what one unit of it
+    adds, and what it adds. A block's W_2 is read in the compute type, one expert at a time; where one module
+    has all experts, an identity matrix takes its place. At last the strongest are read as logits.
+    """
+    size, width = torch.finfo(model.compute_dtype).bits // 8, int(model.config.hidden_size)
+    groups = [list_groups(model, block) for block in range(len(model.blocks))]
+    counts = [sum(count for _, count in block) for block in groups]
+    largest = max(count for block in groups for _, count in block)
+    converted = largest * width if model.dtype != model.compute_dtype else 0
+    mixture = max(map(len, groups)) > 1
+    identity = largest * largest + max(counts) * rows if mixture else 0
+    named = 2 * _NAMED * model.vocabulary
+    return size * (4 * rows * sum(counts) + 3 * rows * max(counts) + converted + identity + named)
 
 
 def _contributions(request: Request, plan: Plan, size: int) -> int:
@@ -149,7 +174,7 @@ def _say_remedy(model: Model, request: Request, plan: Plan, room: int) -> str:
     """Say what would fit."""
     smallest = [plan, *_smaller_plans(plan, len(model.blocks))][-1]
     ways = [f"max_memory={_gigabytes(estimate(model, request, smallest))!r}"]
-    if plan != Plan():
+    if plan != Plan() and not plan.neurons:
         logit = estimate(model, request, Plan())
         if logit <= room:
             ways.append(f"method='logit' ({_gigabytes(logit)})")

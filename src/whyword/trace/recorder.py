@@ -19,17 +19,19 @@ from ..maths.contributions import Contributions
 from ..models.architecture import Attention, Mlp
 from ..models.model import LoadedStack, Model, find_down, find_experts, module_at
 from ..runs.progress import report
-from .attention import AttentionCall, find_eager, uses_interface, watch_attention
+from .attention import AttentionCall
 from .direct_attention import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_readout, require_finite_weights
 from .frozen_run import FrozenRun
-from .hooks import hook_unembedding, in_this_thread, noting, reading
+from .hooks import hook_unembedding, noting, only_seeing, reading
+from .own_attention import find_eager, uses_interface, watch_attention
 from .precision import keep_precision
 from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
 from .running import make_inputs, run_inputs
 from .store import Store
 from .trace import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace, Weighed
+from .untouched_run import verify_run
 
 __all__ = ["read_out", "record"]
 
@@ -84,6 +86,7 @@ def record(
         frozen=frozen,
     )
     require_finite(model, trace)
+    verify_run(model, trace, prompts, sources)
     return trace
 
 
@@ -97,11 +100,6 @@ def read_out(model: Model, places: Places, inputs: Inputs) -> Readout:
         readout = reader.read(run_inputs(model, inputs))
     require_finite_readout(model, readout)
     return readout
-
-
-def _without_gradient(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a hook see this thread's run, which may be noted for gradients, without being noted itself."""
-    return in_this_thread(torch.no_grad()(hook))
 
 
 class _Recorder:
@@ -141,7 +139,7 @@ class _Recorder:
 
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
-        own = _without_gradient
+        own = only_seeing
         for index, block in enumerate(self.stack.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
             for order, sublayer in enumerate(self.sublayers):
@@ -174,8 +172,8 @@ class _Recorder:
             sublayers=tuple(
                 AttentionTrace(
                     runs=tuple(
-                        Weighed(weights, values)
-                        for weights, values in store.in_runs(f"weights {order}", f"values {order}")
+                        Weighed(*kept)
+                        for kept in store.in_runs(f"weights {order}", f"values {order}", f"context {order}")
                     ),
                     output=store.of_all(f"output {order}"),
                     contributions=self._chunks(f"contributions {order}"),
@@ -246,6 +244,7 @@ class _Recorder:
                 weights = reduction.weigh(self.places)
             self.store.keep(f"weights {order}", index, weights)
             self.store.keep(f"values {order}", index, weigher.value)
+            self.store.keep(f"context {order}", index, self.places.pick(context).flatten(0, 1))
             self._keep_rows(f"output {order}", index, output)
 
         return reduce

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..models.model import Model
 from ..runs.progress import report
-from .attention import RUNNING
+from .own_attention import RUNNING
 from .readout import Inputs
 
 __all__ = ["evaluating", "generate", "generate_translation", "make_inputs", "pad", "run", "run_inputs"]
@@ -54,9 +54,13 @@ def _mask(model: Model, prompts: Sequence[Sequence[int]]) -> Int[Tensor, "exampl
     return (torch.arange(int(lengths.max()), device=model.device) < lengths[:, None]).long()
 
 
-def run_inputs(model: Model, inputs: Inputs) -> Float[Tensor, "example row vocab"]:
-    """Run the network on any inputs and give its logits."""
+def run_inputs(
+    model: Model, inputs: Inputs, logits_to_keep: Int[Tensor, " kept"] | None = None
+) -> Float[Tensor, "example row vocab"]:
+    """Run the network on any inputs and give its logits: all, or those of some positions."""
     more: dict[str, Any] = {} if inputs.decoder_ids is None else {"decoder_input_ids": inputs.decoder_ids}
+    if logits_to_keep is not None:
+        more["logits_to_keep"] = logits_to_keep
     if inputs.returns_weights:
         more["output_attentions"] = True
     with evaluating(model):

@@ -87,6 +87,8 @@ class Weighed:
     """Attention weights of the explained positions."""
     values: Float[Tensor, "block example value_head source dim"]
     """Value vectors as the model computed them; groups of heads may share one."""
+    context: Float[Tensor, "block position written"]
+    """What the model's own attention gave at the explained positions, heads side by side."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,11 @@ class AttentionTrace:
     def values(self) -> tuple[Float[Tensor, "example _value_head _source _dim"], ...]:
         """Value vectors, by block."""
         return tuple(values for run in self.runs for values in run.values)
+
+    @property
+    def contexts(self) -> tuple[Float[Tensor, "position _written"], ...]:
+        """What the model's own attention gave at the explained positions, by block."""
+        return tuple(context for run in self.runs for context in run.context)
 
 
 @dataclass(frozen=True)

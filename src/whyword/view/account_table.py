@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ..document.kinds import Document
 from .terminal_colour import paint_ground
-from .wording import label, signed
+from .wording import label, say_hidden, signed
 
 __all__ = ["render_account"]
 
@@ -35,6 +35,8 @@ def render_account(document: Document, *, colour: bool, top: int | None = None) 
     table.add_row()
     table.add_row(Text("sum", style="bold"), *sums)
     yield table
+    if hidden := say_hidden(len(scores) - len(chosen), "token", summed=True):
+        yield Text(hidden, style="dim")
     yield Text(
         f"all tokens {sum(scores):+.3f}, biases {account['biases']:+.3f} = {account['logit']:+.3f} = model"
     )

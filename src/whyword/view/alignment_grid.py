@@ -1,12 +1,10 @@
-"""An alignment in pictures: words of the translation over those of the source, with the links marked.
+"""An alignment in the terminal and in files: words of the translation over those of the source, links marked.
 
-All is made from the document; gold links, where they are given, are drawn beside those that were found.
+All is made from the document; human (gold) links, where it has them, are drawn beside those that were found.
 """
 
-import html
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -15,45 +13,27 @@ from rich.text import Text
 
 from ..document.kinds import Document
 from ..errors import InputError
-from ..runs.whole_files import write_file
-from .colour import Colour, is_dark, seismic
+from .colour import is_dark, seismic
+from .data_frames import frame_of
+from .sentences import name_alignment
 from .sheet import write_csv
 from .wording import label
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 __all__ = [
-    "ALIGNMENT_FORMATS",
+    "add_gold",
+    "make_alignment_frame",
     "print_alignment",
     "render_alignment",
-    "render_alignment_html",
-    "render_alignment_table",
-    "require_alignment_format",
-    "save_alignment",
-    "say_alignment",
+    "render_alignment_csv",
+    "render_pharaoh",
+    "render_talp",
     "share",
 ]
 
 _LINK = "●"
-_STYLE = """
-.alignment { border-collapse: collapse; font: 13px/1.3 system-ui, sans-serif; }
-.alignment th { font-weight: normal; padding: 2px 6px; text-align: right; white-space: nowrap; }
-.alignment thead th { height: 9em; vertical-align: bottom; padding: 2px; }
-.alignment thead th span { writing-mode: vertical-rl; transform: rotate(180deg); }
-.alignment td { min-width: 1.6em; height: 1.6em; text-align: center; border: 1px solid #ddd; }
-.alignment td.link { outline: 2px solid #111; outline-offset: -2px; }
-.alignment td.gold { box-shadow: inset 0 0 0 4px #1b9e3f; }
-body { font: 15px/1.4 system-ui, sans-serif; margin: 2em; } .scroll { overflow-x: auto; }
-"""
-
-
-def say_alignment(document: Document) -> str:
-    """Name the model, the method and where it was read."""
-    where = "all decoder blocks" if document["block"] is None else f"decoder block {document['block']}"
-    parts = [document["model"], document["method"]]
-    if document["method"] != "smoothgrad":
-        parts.append(where)
-    if document["step"] == "input":
-        parts.append("where words are read")
-    return ", ".join(parts)
 
 
 def share(document: Document) -> list[list[float]]:
@@ -65,15 +45,19 @@ def share(document: Document) -> list[list[float]]:
     return shares
 
 
-def print_alignment(document: Document, console: Console) -> None:
-    """Print the heat map where it fits, and the links as words."""
+def print_alignment(
+    document: Document, console: Console, by: str | None = None, top: int | None = None
+) -> None:
+    """Print the heat map where it fits, and the links as words; there is one way to show them all."""
+    if by is not None or top is not None:
+        raise InputError("by or top was given.", "An alignment is shown whole: leave them out.")
     console.print(render_alignment(document, console.width, colour=console.color_system is not None))
 
 
 def render_alignment(document: Document, width: int, *, colour: bool) -> Text:
     """Render an alignment for a terminal of some width: columns are numbered words of the source."""
     source, target = [[label(word) for word in document[side]] for side in ("source", "target")]
-    text = Text(f"{say_alignment(document)}\n\n", style="bold")
+    text = Text(f"{name_alignment(document)}\n\n", style="bold")
     if not source or not target:
         return text.append("nothing to align", style="default")
     links = {(own, other) for own, other in document["links"]}
@@ -103,98 +87,41 @@ def _ground(value: float) -> Style:
     return Style(bold=False, color=ink, bgcolor=f"rgb({red},{green},{blue})")
 
 
-def render_alignment_html(document: Document, gold: Collection[Sequence[int]] = ()) -> str:
-    """Give a page that needs nothing else; gold links have a green frame, found ones a black one."""
-    title = html.escape(say_alignment(document))
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>Alignment: {title}</title></head><body><p>{title}</p>"
-        f'<div class="scroll">{render_alignment_table(document, gold)}</div></body></html>\n'
-    )
+def add_gold(
+    document: Document, sure: Collection[Sequence[int]], possible: Collection[Sequence[int]] = ()
+) -> Document:
+    """Give the document with human links, which its report frames."""
+    gold = {"sure": sorted(map(list, sure)), "possible": sorted(map(list, possible))}
+    return {**document, "gold": gold}
 
 
-def render_alignment_table(document: Document, gold: Collection[Sequence[int]] = ()) -> str:
-    """Give the heat map as a table of HTML."""
-    links, known = ({(own, other) for own, other in each} for each in (document["links"], gold))
-    heads = "".join(f'<th scope="col"><span>{_escape(word)}</span></th>' for word in document["source"])
-    rows = []
-    for place, (word, shares) in enumerate(zip(document["target"], share(document), strict=True)):
-        cells = []
-        for index, value in enumerate(shares):
-            names = [name for name, own in (("link", links), ("gold", known)) if (index, place) in own]
-            number = document["scores"][place][index]
-            title = f"{document['source'][index]} – {word}: {number:+.3f}"
-            cells.append(
-                f'<td class="{" ".join(names)}" style="background:{_web(seismic(value * 0.5))}" '
-                f'title="{_escape(title)}">{_LINK if (index, place) in links else ""}</td>'
-            )
-        rows.append(f'<tr><th scope="row">{_escape(word)}</th>{"".join(cells)}</tr>')
-    return (
-        f'<style>{_STYLE}</style><table class="alignment"><thead><tr><th></th>{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
-
-
-def _escape(text: str) -> str:
-    return html.escape(label(text))
-
-
-def _web(colour: Colour) -> str:
-    return "#" + "".join(f"{round(255 * part):02x}" for part in colour)
-
-
-def _render_csv(document: Document) -> str:
+def render_alignment_csv(document: Document) -> str:
     """Give the scores: a row for each word of the translation, a column for each word of the source."""
     rows = [[word, *row] for word, row in zip(document["target"], document["scores"], strict=True)]
     return write_csv([["", *document["source"]], *rows])
 
 
-def _plot(form: str) -> Callable[[Document], bytes]:
-    def plot(document: Document) -> bytes:
-        from .alignment_plots import plot_alignments
-
-        return plot_alignments([document], form)
-
-    return plot
-
-
-def _links(base: int) -> Callable[[Document], str]:
-    return lambda document: (
-        " ".join(f"{own + base}-{other + base}" for own, other in document["links"]) + "\n"
+def make_alignment_frame(document: Document) -> "DataFrame":
+    """Give a data frame (pandas) with a row for every pair of words: their score, whether they are linked."""
+    links = {(own, other) for own, other in document["links"]}
+    return frame_of(
+        [
+            {"target": word, "source": other, "score": score, "linked": (index, place) in links}
+            for place, (word, row) in enumerate(zip(document["target"], document["scores"], strict=True))
+            for index, (other, score) in enumerate(zip(document["source"], row, strict=True))
+        ]
     )
 
 
-ALIGNMENT_FORMATS: Mapping[str, Callable[[Document], str | bytes]] = {
-    ".json": lambda document: json.dumps(document, ensure_ascii=False) + "\n",
-    ".html": render_alignment_html,
-    ".png": _plot("png"),
-    ".svg": _plot("svg"),
-    ".csv": _render_csv,
-    ".talp": _links(1),
-    ".pharaoh": _links(0),
-}
+def render_talp(document: Document) -> str:
+    """Give the links as a line of a talp file: words counted from 1."""
+    return _write_links(document, 1)
 
 
-def require_alignment_format(path: str | Path) -> Path:
-    """Refuse a name whose ending is not known, before anything is computed for it."""
-    path = Path(path)
-    if path.suffix.lower() not in ALIGNMENT_FORMATS:
-        raise InputError(
-            f"{path.name!r} does not end in a known format.",
-            f"Known endings: {', '.join(ALIGNMENT_FORMATS)}.",
-        )
-    if path.suffix.lower() in (".png", ".svg"):
-        from .plots import require_plots
-
-        require_plots()
-    if not path.parent.is_dir():
-        raise InputError(f"There is no folder {path.parent}.", "Make it first, or save somewhere else.")
-    return path
+def render_pharaoh(document: Document) -> str:
+    """Give the links as a line of a pharaoh file: words counted from 0."""
+    return _write_links(document, 0)
 
 
-def save_alignment(document: Document, path: str | Path) -> None:
-    """Write an alignment to a file, by the ending of its name."""
-    path = require_alignment_format(path)
-    write_file(path, ALIGNMENT_FORMATS[path.suffix.lower()](document))
+def _write_links(document: Document, base: int) -> str:
+    return " ".join(f"{own + base}-{other + base}" for own, other in document["links"]) + "\n"

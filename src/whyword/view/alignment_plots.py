@@ -6,19 +6,25 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 
 from ..document.kinds import Document
-from .alignment_grid import say_alignment, share
+from .alignment_grid import share
 from .colour import seismic
 from .plots import drawing, require_plots, write_figure
+from .sentences import name_alignment
 from .wording import label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_alignments", "plot_blocks"]
+__all__ = ["plot_alignment", "plot_alignments", "plot_blocks"]
 
 _CELL = 0.24
 """Inches."""
 _GOLD = "#1b9e3f"
+
+
+def plot_alignment(document: Document, form: str) -> bytes:
+    """Draw one alignment."""
+    return plot_alignments([document], form)
 
 
 def plot_alignments(
@@ -59,7 +65,7 @@ def _draw(axes: "Axes", document: Document, gold: tuple[Collection[Any], Collect
     )
     axes.set_yticks(range(len(names[1])), names[1], fontsize=7)
     axes.tick_params(length=0)
-    axes.set_title(say_alignment(document), fontsize=7, loc="left")
+    axes.set_title(name_alignment(document), fontsize=7, loc="left")
     for source, target in document["links"]:
         axes.plot(source, target, "o", color="black", markersize=3.5)
     for links, line in zip(gold or (), ("-", (0, (2, 1))), strict=False):

@@ -29,6 +29,8 @@ class Row:
     """Its own unit, where its numbers are not to be added up: it stands in place of their sum."""
     note: str = ""
     """What is written beside the sum."""
+    whole: float | None = None
+    """The sum over all columns, where not all are shown."""
 
     @property
     def end(self) -> str:
@@ -44,7 +46,9 @@ class Row:
 
     @property
     def total(self) -> float:
-        """The sum over its tokens."""
+        """The sum over its tokens, those that are not shown among them."""
+        if self.whole is not None:
+            return self.whole
         return sum(value for value in self.values if value is not None)
 
 
@@ -64,6 +68,8 @@ class Grid:
     """What the numbers are, with the power of ten that they were divided by."""
     split: int | None = None
     """The first column of the prefix, where those before it are the source of a translation."""
+    hidden: int = 0
+    """How many rows (blocks, heads) or columns (tokens, words) are not shown."""
 
     @property
     def every_row(self) -> tuple[Row, ...]:
@@ -86,10 +92,10 @@ class Grid:
         return max(abs(row.values[column] or 0.0) for row in self.every_row)
 
     def pick(self, columns: Sequence[int]) -> "Grid":
-        """Give the grid with some of its columns."""
+        """Give the grid with some of its columns; sums stay those of all."""
 
         def cut(row: Row) -> Row:
-            return replace(row, values=tuple(row.values[index] for index in columns))
+            return replace(row, values=tuple(row.values[index] for index in columns), whole=row.total)
 
         return Grid(
             self.by,
@@ -98,6 +104,7 @@ class Grid:
             None if self.sum is None else cut(self.sum),
             self.unit,
             None if self.split is None else sum(index < self.split for index in columns),
+            len(self.columns) - len(columns),
         )
 
 
@@ -116,13 +123,14 @@ def lay_out(document: Document, by: str = "block", top: int | None = None) -> Gr
         strengths = [grid.strength(column) for column in range(len(grid.columns))]
         return grid if top is None else grid.pick(_strongest(strengths, top))
     rows = _block_rows(document) if by == "block" else _head_rows(document)
-    columns = tuple(label(token["text"]) for token in document["tokens"])
+    columns, count = tuple(label(token["text"]) for token in document["tokens"]), len(rows)
     if by == "head":
         rows = _rank_heads(rows, top)
     elif top is not None:
         rows = [rows[index] for index in _strongest([row.total for row in rows], top)]
     total = _sum_row(document, by)
-    return Grid(by, columns, tuple(rows), total if top is None else replace(total, label="all"))
+    total = total if top is None else replace(total, label="all")
+    return Grid(by, columns, tuple(rows), total, hidden=count - len(rows))
 
 
 def _lay_out_columns(document: Document, by: str) -> Grid | None:

@@ -1,6 +1,6 @@
 """The saved report: one HTML file that needs nothing else and opens without a network.
 
-The page carries the documents as JSON and draws them itself (page/report.js). Its policy allows exactly
+The page carries the documents as JSON and draws them itself (the modules of page/). Its policy allows exactly
 the script and the style that are put in here, by their hashes: whatever a prompt contains stays text.
 """
 
@@ -13,56 +13,49 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from ..document.kinds import (
-    COMPARISON_SCHEMA,
-    CONTINUATION_SCHEMA,
-    NEURONS_SCHEMA,
-    SCHEMA,
-    TRANSLATION_SCHEMA,
-    Document,
-    is_comparison,
-    is_continuation,
-)
-from .wording import headline
+from ..document.kinds import Document, is_comparison, is_continuation
+from .page_script import ENTRY, join_modules, read_modules
+from .sentences import add_wording
+from .wording import write_sentence
 
 __all__ = ["list_assets", "render_html", "render_notebook"]
 
 _HEAD_DIGITS = 4
 """Significant digits of the numbers by head: most of a report's size, and shown with fewer."""
 _STYLE = "report.css"
-_SCRIPTS = ("links.js", "translation.js", "report.js")
 _ANY_TITLE = "whyword report"
-_KNOWN = (SCHEMA, CONTINUATION_SCHEMA, COMPARISON_SCHEMA, NEURONS_SCHEMA, TRANSLATION_SCHEMA)
 _NOTEBOOK_HEIGHT = 760
 """In pixels: the question, the prediction, and a heat map that scrolls by itself."""
 
 
 def render_html(documents: Sequence[Document]) -> str:
     """Give the page that shows documents below each other: one explanation, several models or methods."""
-    style, script = _asset(_STYLE), "".join(map(_asset, _SCRIPTS))
-    title = _title(documents)
+    style, script = _asset(_STYLE), join_modules()
+    worded = [add_wording(document) for document in documents]
+    title = _title(worded)
     return Template(_asset("report.html")).substitute(
         policy=_policy(script, style),
         title=html.escape(title),
         plain=html.escape(title),
         style=style,
         script=script,
-        documents=_embed([_round_heads(document) for document in documents]),
+        documents=_embed([_round_heads(document) for document in worded]),
     )
 
 
 def render_notebook(document: Document) -> str:
     """Give the same page for a notebook's output: in a frame that can run its script and nothing else."""
-    page = html.escape(render_html([document]))
+    page, title = html.escape(render_html([document])), html.escape(_title([add_wording(document)]))
     return (
-        f'<iframe title="{html.escape(_title([document]))}" sandbox="allow-scripts" width="100%" '
+        f'<iframe title="{title}" sandbox="allow-scripts" width="100%" '
         f'height="{_NOTEBOOK_HEIGHT}" style="border: 0" srcdoc="{page}"></iframe>'
     )
 
 
 def list_assets() -> dict[str, bytes]:
     """Give the files that draw documents, by name, for a page that loads them instead of holding them."""
-    return {name: _asset(name).encode() for name in (_STYLE, *_SCRIPTS)}
+    modules = {name: text for name, text in read_modules().items() if name != ENTRY}
+    return {name: text.encode() for name, text in {_STYLE: _asset(_STYLE), **modules}.items()}
 
 
 def _asset(name: str) -> str:
@@ -80,13 +73,9 @@ def _hash(content: str) -> str:
 
 def _title(documents: Sequence[Document]) -> str:
     """Ask the question of a single explanation; characters that no window shows are left out."""
-    questions = [_question(document) for document in documents]
-    title = questions[0] if len(set(questions)) == 1 else _ANY_TITLE
+    questions = {write_sentence(document["wording"].get("question", [_ANY_TITLE])) for document in documents}
+    title = questions.pop() if len(questions) == 1 else _ANY_TITLE
     return "".join(character for character in title if character.isprintable())
-
-
-def _question(document: Document) -> str:
-    return headline(document) if document["schema"] in _KNOWN else _ANY_TITLE
 
 
 def _embed(documents: Sequence[Document]) -> str:

@@ -1,61 +1,26 @@
-"""Write documents to files, by the ending of their names."""
+"""Write documents to files, by their kind and the ending of the file's name (document/kinds.py)."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..document.kinds import ABLATION_SCHEMA, ANSWERS_SCHEMA, NEURONS_SCHEMA, SURVEY_SCHEMA, Document
+from ..document.kinds import KINDS, SCHEMA, Document, Kind, kind_of
 from ..errors import InputError
+from ..lazy import find_at
 from ..runs.whole_files import write_file
-from .data_frames import render_csv
-from .html import render_html
-from .latex import render_latex
-from .plots import render_plot, require_plots
-from .unit_plots import render_heads, render_neurons
-from .unit_tables import render_unit_csv
 
-__all__ = ["FORMATS", "require_format", "save_documents"]
+__all__ = ["render_json", "render_page", "require_format", "save_documents"]
 
-FORMATS: Mapping[str, Callable[[Document], str | bytes]] = {
-    ".json": lambda document: json.dumps(document, ensure_ascii=False) + "\n",
-    ".html": lambda document: render_html([document]),
-    ".tex": render_latex,
-    ".png": lambda document: render_plot(document, "png"),
-    ".svg": lambda document: render_plot(document, "svg"),
-    ".csv": render_csv,
-}
-_HEADS = {
-    ".png": lambda document: render_heads(document, "png"),
-    ".svg": lambda document: render_heads(document, "svg"),
-}
-_NEURONS: Mapping[str, Callable[[Document], str | bytes]] = {
-    ".json": FORMATS[".json"],
-    ".html": FORMATS[".html"],
-    ".png": lambda document: render_neurons(document, "png"),
-    ".svg": lambda document: render_neurons(document, "svg"),
-    ".csv": render_unit_csv,
-}
+_PICTURES = (".png", ".svg")
 
 
-def _renderers(document: Document, by: str) -> Mapping[str, Callable[[Document], str | bytes]]:
-    """Give the formats of a document: neurons and surveys have pictures and tables of their own."""
-    if document["schema"] == SURVEY_SCHEMA and document["part"] == "heads":
-        return {**_NEURONS, **_HEADS}
-    if document["schema"] in (NEURONS_SCHEMA, SURVEY_SCHEMA):
-        return _NEURONS
-    if document["schema"] in (ANSWERS_SCHEMA, ABLATION_SCHEMA):
-        return {".json": FORMATS[".json"]}
-    return {**FORMATS, **_HEADS} if by == "head" else FORMATS
-
-
-def require_format(path: str | Path) -> Path:
-    """Refuse a name whose ending is not known, before anything is computed for it."""
+def require_format(path: str | Path, schema: str = SCHEMA, by: str = "block") -> Path:
+    """Refuse a name whose ending is not known for a kind of document, before anything is computed for it."""
     path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(
-            f"{path.name!r} does not end in a known format.", f"Known endings: {', '.join(FORMATS)}."
-        )
-    if path.suffix.lower() in (".png", ".svg"):
+    _find_renderer(path, kind_of({"schema": schema}), by)
+    if path.suffix.lower() in _PICTURES:
+        from .plots import require_plots
+
         require_plots()
     if not path.parent.is_dir():
         raise InputError(f"There is no folder {path.parent}.", "Make it first, or save somewhere else.")
@@ -67,18 +32,47 @@ def save_documents(documents: Sequence[Document], path: str | Path, by: str = "b
 
     `by`: what a picture shows; by head, the heat map of blocks × heads.
     """
-    path = require_format(path)
-    ending = path.suffix.lower()
     for document in documents:
-        if ending not in _renderers(document, by):
-            raise InputError(
-                f"{path.name!r}: there is no {ending} of this.",
-                f"Known endings: {', '.join(_renderers(document, by))}.",
-            )
-    if ending == ".html":
-        write_file(path, render_html(documents))
+        path = require_format(path, document["schema"], by)
+    path = Path(path)
+    if path.suffix.lower() == ".html":
+        write_file(path, render_page(documents))
         return [path]
     paths = [path, *(path.with_stem(f"{path.stem}-{count}") for count in range(2, len(documents) + 1))]
     for document, each in zip(documents, paths, strict=False):
-        write_file(each, _renderers(document, by)[ending](document))
+        write_file(each, _render(document, each, by))
     return paths[: len(documents)]
+
+
+def render_page(documents: Sequence[Document]) -> str:
+    """Give the page that shows documents of one kind, or of several that one page can show."""
+    page: str = find_at(kind_of(documents[0]).formats[".html"])(documents)
+    return page
+
+
+def render_json(document: Document) -> str:
+    """Give a document as the text of a file."""
+    return json.dumps(document, ensure_ascii=False) + "\n"
+
+
+def _render(document: Document, path: Path, by: str) -> str | bytes:
+    ending = path.suffix.lower()
+    render = find_at(_find_renderer(path, kind_of(document), by))
+    content: str | bytes = render(document, ending[1:]) if ending in _PICTURES else render(document)
+    return content
+
+
+def _find_renderer(path: Path, kind: Kind, by: str) -> str:
+    """Find what renders a kind for the ending of a name."""
+    ending = path.suffix.lower()
+    formats: Mapping[str, str] = kind.formats
+    if by == "head" and ending in _PICTURES:
+        if not kind.by_head:
+            raise InputError(f"There is no picture by head of this ({kind.name}).", "Leave `by` out.")
+        formats = kind.by_head
+    if ending in formats:
+        return formats[ending]
+    known = f"Known endings: {', '.join(formats)}."
+    if any(ending in each.formats for each in KINDS):
+        raise InputError(f"{path.name!r}: there is no {ending} of this ({kind.name}).", known)
+    raise InputError(f"{path.name!r} does not end in a known format.", known)

@@ -29,6 +29,7 @@ from .wording import (
     label,
     prediction,
     proof,
+    say_hidden,
     share_legend,
     signed,
 )
@@ -62,6 +63,9 @@ def render_terminal(
     if grid.split is not None and not _fits(grid, width):
         body = _strongest_of_rows
     parts = [*_head(document, by, grid), *body(grid, width, numbers)]
+    summed = grid.sum is not None and grid.sum.unit is None
+    if hidden := say_hidden(grid.hidden, grid.by, summed=summed):
+        parts.append(Text(hidden, style="dim"))
     if by == "head" and not is_continuation(document):
         parts += [Text(""), *render_matrix(sum_heads(document), width, numbers=numbers)]
     return Group(*parts, *_foot(document, by), Text(""))

@@ -12,7 +12,7 @@ from .wording import headline, prediction, signed
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["render_heads", "render_neurons", "strongest_block"]
+__all__ = ["render_heads", "render_neurons", "render_survey", "strongest_block"]
 
 _NAMED = 6
 """Outliers that are named in a panel, at each end."""
@@ -63,6 +63,11 @@ def strongest_block(document: Document) -> int:
     """Find the block (from 0) of the first neuron of a ranking."""
     ranked = document["ranked" if document["schema"] == SURVEY_SCHEMA else "named"]
     return int(ranked[0]["block"]) if ranked else 0
+
+
+def render_survey(document: Document, form: str) -> bytes:
+    """Render a survey: of heads blocks × heads, of neurons the block of the strongest."""
+    return render_heads(document, form) if document["part"] == "heads" else render_neurons(document, form)
 
 
 def render_neurons(document: Document, form: str, block: int | None = None) -> bytes:

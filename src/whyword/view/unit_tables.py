@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..document.kinds import SURVEY_SCHEMA, Document
+from ..errors import InputError
 from .data_frames import frame_of
 from .head_matrix import list_matrices, render_matrix
 from .terminal_colour import paint_ground
@@ -31,8 +32,12 @@ _SHOWN = 4
 """Tokens that are shown of those that a value vector promotes."""
 
 
-def print_neurons(document: Document, console: Console, top: int | None = None) -> None:
+def print_neurons(
+    document: Document, console: Console, by: str | None = None, top: int | None = None
+) -> None:
     """Print the neurons of one prediction; `top`: only so many that raise, and so many that lower."""
+    if by not in (None, "neuron"):
+        raise InputError(f"by is {by!r}.", "Neurons are shown by neuron; heads with explain(...).show.")
     raising = [each for each in document["named"] if each["update"] >= 0][:top]
     lowering = [each for each in document["named"] if each["update"] < 0][:top]
     shown = {**document, "named": [*raising, *lowering]}
@@ -84,9 +89,15 @@ def _tokens(texts: Sequence[str]) -> str:
     return " ".join(label(text) for text in texts[:_SHOWN])
 
 
-def print_survey(document: Document, console: Console) -> None:
-    """Print the ranking of a survey; of heads, the heat map too."""
-    console.print(Group(*_render_survey(document, console)))
+def _refuse_ways(by: str | None) -> None:
+    if by is not None:
+        raise InputError(f"by is {by!r}.", "There is one way to show this: leave it out.")
+
+
+def print_survey(document: Document, console: Console, by: str | None = None, top: int | None = None) -> None:
+    """Print the ranking of a survey; of heads, the heat map too; `top`: only so many."""
+    _refuse_ways(by)
+    console.print(Group(*_render_survey({**document, "ranked": document["ranked"][:top]}, console)))
 
 
 def _render_survey(document: Document, console: Console) -> Iterator[RenderableType]:
@@ -130,8 +141,11 @@ def _render_survey(document: Document, console: Console) -> Iterator[RenderableT
     yield Text("")
 
 
-def print_answers(document: Document, console: Console) -> None:
-    """Print the examples that a neuron answers to."""
+def print_answers(
+    document: Document, console: Console, by: str | None = None, top: int | None = None
+) -> None:
+    """Print the examples that a neuron answers to; `top`: only so many at each end."""
+    _refuse_ways(by)
     console.print(Text(f"Which inputs does neuron {document['label']} answer to?", style="bold"))
     looked = f"{document['model']}, {document['examples']:,} examples"
     console.print(Text(f"{looked}; target and foil behind the prefix", style="dim"))
@@ -141,15 +155,18 @@ def print_answers(document: Document, console: Console) -> None:
         for heading in ("activation", "update"):
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column(f"{ends} activation")
-        for each in document[ends]:
+        for each in document[ends][:top]:
             text = Text(label(each["prefix"])).append(f"  {each['target']}", style="bold")
             text.append(f" / {each['foil']}", style="dim")
             table.add_row(f"{each['activation']:+.2f}", signed(each["update"]), text)
         console.print(table)
 
 
-def print_ablation(document: Document, console: Console) -> None:
-    """Print what setting a neuron to its mean did."""
+def print_ablation(
+    document: Document, console: Console, by: str | None = None, top: int | None = None
+) -> None:
+    """Print what setting a neuron to its mean did; `top`: only so many groups."""
+    _refuse_ways(by)
     console.print(
         Text(f"What if neuron {document['label']} stayed at its mean, {document['mean']:+.2f}?", style="bold")
     )
@@ -159,7 +176,7 @@ def print_ablation(document: Document, console: Console) -> None:
     table.add_column("held-out examples")
     for heading in ("n", "difference", "update", "predicted", "measured", "as predicted"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for effect in document["effects"]:
+    for effect in document["effects"][:top]:
         numbers = [signed(effect[name]) for name in ("logit", "update", "predicted", "measured")]
         table.add_row(Text(effect["group"]), str(effect["examples"]), *numbers, f"{effect['agreement']:.0%}")
     console.print(table)

@@ -1,8 +1,11 @@
-"""The words around the numbers: the same in every view."""
+"""The words around the numbers in lines of text: in the terminal, in pictures and in LaTeX."""
 
 import unicodedata
 
 from ..document.kinds import Document, is_comparison, is_continuation, is_translation, read_measure
+from .answer_sentences import word_texts
+from .quoting import Sentence
+from .sentences import ask
 
 __all__ = [
     "after",
@@ -15,10 +18,12 @@ __all__ = [
     "ledger_entries",
     "prediction",
     "proof",
+    "say_hidden",
     "share_legend",
     "signed",
     "small_print",
     "word_labels",
+    "write_sentence",
 ]
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥"}
@@ -44,31 +49,19 @@ def _show(character: str) -> str:
     return character
 
 
+def write_sentence(sentence: Sentence) -> str:
+    """Write a sentence as one line: every second part is quoted, as it is shown."""
+    return "".join(f"“{label(part)}”" if place % 2 else part for place, part in enumerate(sentence))
+
+
 def word_labels(document: Document) -> list[str]:
-    """Give the text of every word, in order: what its tokens cover, since several may share a character."""
-    words: dict[int, list[Document]] = {}
-    for token in document["tokens"]:
-        words.setdefault(token["word"], []).append(token)
-    return [
-        label(
-            own[0]["text"]
-            if own[0]["special"]
-            else document["text"][own[0]["start"] : max(token["end"] for token in own)]
-        )
-        for own in words.values()
-    ]
+    """Give the text of every word, in order, as it is shown."""
+    return [label(text) for text in word_texts(document)]
 
 
 def headline(document: Document) -> str:
-    """Ask the question that an explanation, or that of a continuation or translation, answers."""
-    if is_translation(document):
-        return f"Why “{label(document['target']['text'])}” for “{label(document['source']['text'])}”?"
-    if is_continuation(document):
-        return f"Why “{label(document['text'])}”?"
-    target, foils = document["target"]["text"], [foil["text"] for foil in document["foils"]]
-    if not foils:
-        return f"Why “{label(target)}”?"
-    return f"Why “{label(target)}” and not {' or '.join(f'“{label(foil)}”' for foil in foils)}?"
+    """Ask the question that a document answers."""
+    return write_sentence(ask(document))
 
 
 def prediction(document: Document) -> str:
@@ -187,6 +180,14 @@ def small_print(document: Document, unit: str) -> list[str]:
     """Say what must stand beside numbers that do not add up to the logit (difference)."""
     said = explain_scores(document, unit)
     return [*said, caution(document)] if said or is_comparison(document) else []
+
+
+def say_hidden(count: int, what: str, *, summed: bool) -> str:
+    """Say how many rows are not shown, and that the sum is of all of them; nothing where all are shown."""
+    if count == 0:
+        return ""
+    shown = f"1 more {what} is not shown" if count == 1 else f"{count} more {what}s are not shown"
+    return f"… {shown}{'; sums are of all' if summed else ''}."
 
 
 def signed(value: float) -> str:

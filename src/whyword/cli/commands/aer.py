@@ -12,8 +12,12 @@ __all__ = ["aer"]
 
 @reporting
 def aer(
-    hypothesis: Annotated[Path, typer.Argument(help="The alignment: talp, pharaoh or naacl.")],
-    gold: Annotated[Path, typer.Argument(help="The human one, with sure and possible links.")],
+    hypothesis: Annotated[
+        Path, typer.Argument(metavar="ALIGNMENT", help="The alignment: talp, pharaoh or naacl.")
+    ],
+    gold: Annotated[
+        Path, typer.Argument(metavar="GOLD", help="The human one, with sure and possible links.")
+    ],
     base: Annotated[
         str | None,
         typer.Option(
@@ -34,9 +38,15 @@ def aer(
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option("--source", help="The source sentences: links outside them are refused; with --target."),
+        typer.Option(
+            "--source",
+            metavar="FILE",
+            help="The source sentences; with --target: links outside them are refused.",
+        ),
     ] = None,
-    target: Annotated[Path | None, typer.Option("--target", help="Their translations.")] = None,
+    target: Annotated[
+        Path | None, typer.Option("--target", metavar="FILE", help="Their translations.")
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

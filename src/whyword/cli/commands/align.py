@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...errors import InputError
+from ..interruption import count_lines, say_kept, when_stopped
 from ..options import SourceLanguage, TargetLanguage
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 from ..sources import open_models
@@ -48,7 +49,7 @@ class Way(str, Enum):
 
 
 class Choice(str, Enum):
-    """The names of alignment.result.CHOICES."""
+    """The names of alignment.alignment.CHOICES."""
 
     best = "best"
     mutual = "mutual"
@@ -63,13 +64,11 @@ class LinkFormat(str, Enum):
 
 @reporting
 def align(
-    text: Annotated[str | None, typer.Argument(metavar="[SOURCE]", help="A sentence.")] = None,
-    translation: Annotated[str | None, typer.Argument(help="Its translation.")] = None,
+    text: Annotated[str | None, typer.Argument(metavar="SOURCE", help="A sentence.")] = None,
+    translation: Annotated[str | None, typer.Argument(metavar="TRANSLATION", help="Its translation.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model", "-m", help="A translation model: hub name or folder.", show_default="none: name one"
-        ),
+        typer.Option("--model", "-m", metavar="MODEL", help="A translation model: hub name or folder."),
     ] = None,
     source: Annotated[
         Path | None,
@@ -84,30 +83,55 @@ def align(
             "--output",
             "-o",
             metavar="FILE",
-            help="Links of files; of one pair .json, .html, .png, .svg, .csv, .talp or .pharaoh.",
+            help="Write links of files here; one pair as .json, .html, .png, .svg, .csv, .talp or .pharaoh.",
         ),
     ] = None,
-    method: Annotated[AlignmentMethod, typer.Option("--method")] = AlignmentMethod.logit,
+    method: Annotated[
+        AlignmentMethod,
+        typer.Option(
+            "--method",
+            metavar="METHOD",
+            help="attention, vector-norms, distance, smoothgrad, logit, logit-raw or alti-logit.",
+        ),
+    ] = AlignmentMethod.logit,
     block: Annotated[
         int | None,
-        typer.Option("--block", min=1, help="One decoder block.", show_default="all, or the best"),
+        typer.Option(
+            "--block", min=1, metavar="N", help="Read one decoder block.", show_default="all, or the best"
+        ),
     ] = None,
     step: Annotated[
-        Step, typer.Option("--step", help="Read attention where a word is produced, or where it is consumed.")
+        Step,
+        typer.Option(
+            "--step",
+            metavar="output|input",
+            help="Read attention where a word is produced, or where it is consumed.",
+        ),
     ] = Step.output,
     links: Annotated[
         Choice,
         typer.Option(
-            "--links", help="Of every word of the translation, or of words that are each other's best."
+            "--links",
+            metavar="best|mutual",
+            help="Link every word of the translation, or only words that are each other's best.",
         ),
     ] = Choice.best,
-    form: Annotated[LinkFormat, typer.Option("--format", help="Of the links of files.")] = LinkFormat.pharaoh,
+    form: Annotated[
+        LinkFormat, typer.Option("--format", metavar="pharaoh|talp", help="How links of files are written.")
+    ] = LinkFormat.pharaoh,
     reverse_model: Annotated[
         str | None,
-        typer.Option("--reverse-model", metavar="MODEL", help="Of the other direction, to symmetrise with."),
+        typer.Option(
+            "--reverse-model", metavar="MODEL", help="One of the other direction, to symmetrise with."
+        ),
     ] = None,
     symmetrise: Annotated[
-        Way, typer.Option("--symmetrise", help="How both directions are made one.")
+        Way,
+        typer.Option(
+            "--symmetrise",
+            metavar="WAY",
+            help="How both directions are symmetrised: intersection, union, grow-diag or grow-diag-final.",
+        ),
     ] = Way.grow_diag_final,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
@@ -116,9 +140,10 @@ def align(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Align the words of a translation with those of its source; of two texts, or of files line by line."""
+    """Align the words of a translation with those of its source: of two texts, or of files line by line."""
     from ...alignment.parallel_files import read_words
-    from ...view.alignment_grid import require_alignment_format
+    from ...document.kinds import ALIGNMENT_SCHEMA
+    from ...view.saving import require_format
 
     files = source is not None or target is not None
     if files == (text is not None):
@@ -145,7 +170,7 @@ def align(
                 "There is no translation.", 'Give it second: whyword align "..." "..." -m MODEL.'
             )
         if output is not None:
-            require_alignment_format(output)
+            require_format(output, ALIGNMENT_SCHEMA)
     loaded = list(
         open_models([model, *([reverse_model] if reverse_model else [])], dtype=dtype, allow=allow or [])
     )
@@ -161,9 +186,11 @@ def align(
                 other = Reverse(
                     loaded[1], _settings(loaded[1], method, block, step, links), symmetrise.value, turned
                 )
-            done = align_files(
-                loaded[0], words, output, settings, form=form.value, languages=languages, reverse=other
-            )
+            part = output.with_name(f"{output.name}.part")
+            with when_stopped(lambda: say_kept(part, max(0, count_lines(part) - 1), "lines")):
+                done = align_files(
+                    loaded[0], words, output, settings, form=form.value, languages=languages, reverse=other
+                )
             tell(f"Saved {output}: {done} lines, {form.value}")
             return
         _align_texts(
@@ -188,18 +215,15 @@ def _align_texts(
     shown: tuple[str, Path | None, bool],
 ) -> None:
     """Align one pair and show it."""
-    from rich.console import Console
-
     from ...alignment.aligner import align_pair
-    from ...view.alignment_grid import print_alignment, save_alignment
 
     way, output, json = shown
-    document = align_pair(models, texts, settings, languages, way).to_dict()
+    found = align_pair(models, texts, settings, languages, way)
     if output is not None:
-        save_alignment(document, output)
+        found.save(output)
         tell(f"Saved {output}")
     if json:
-        print_json(document)
+        print_json(found.to_dict())
     else:
-        print_alignment(document, Console(highlight=False))
+        found.show()
         sys.stdout.flush()

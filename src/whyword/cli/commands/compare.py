@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options import FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord
+from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
 from ..reporting import (
     Allow,
     Bos,
@@ -34,7 +34,9 @@ class Columns(str, Enum):
 
 @reporting
 def compare(
-    prompt: Annotated[str, typer.Argument(help="The text before the word; - reads it from stdin.")],
+    prompt: Annotated[
+        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
+    ],
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,
@@ -43,12 +45,15 @@ def compare(
         list[MethodName] | None,
         typer.Option(
             "--method",
-            help="May be given several times.",
+            metavar="METHOD",
+            help=METHOD_HELP,
             show_default="every kind once, erasure as published",
         ),
     ] = None,
-    by: Annotated[Columns, typer.Option("--by", help="What to show the numbers by.")] = Columns.token,
-    top: Annotated[int | None, typer.Option("--top", min=1, help="Show only the strongest so many.")] = None,
+    by: Annotated[
+        Columns, typer.Option("--by", metavar="VIEW", help="Show it by token or word.")
+    ] = Columns.token,
+    top: Top = None,
     output: Output = None,
     bos: Bos = None,
     chat: Chat = False,
@@ -60,12 +65,13 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Compare methods on one prediction: one row each, in its own unit."""
+    from ...document.kinds import COMPARISON_SCHEMA
     from ...pipeline import one_prompt as pipeline
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format, save_documents
 
     for path in output or []:
-        require_format(path)
+        require_format(path, COMPARISON_SCHEMA)
     if max_memory is not None:
         read_size(max_memory)
     source = read_source(prompt, bos=bos, chat=chat, ids=ids)

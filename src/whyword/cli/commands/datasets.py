@@ -18,7 +18,9 @@ __all__ = ["datasets"]
 def datasets(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Names of datasets or groups.", show_default="all that are there"),
+        typer.Argument(
+            metavar="DATASETS", help="Names of datasets or groups.", show_default="all that are there"
+        ),
     ] = None,
     data: Annotated[
         str | None,
@@ -27,7 +29,7 @@ def datasets(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List datasets: how many examples, how many rows left out and why, where they are, and an example."""
+    """List datasets: examples, rows left out and why, where the files are, and an example of each."""
     document = {"schema": "whyword.datasets/1", "datasets": [_describe(each) for each in _read(names, data)]}
     if json:
         print_json(document)

@@ -18,12 +18,15 @@ __all__ = ["doctor"]
 def doctor(
     model: Annotated[
         str | None,
-        typer.Argument(help="Hub name, folder or .gguf file.", show_default="SmolLM2-135M-Instruct"),
+        typer.Argument(
+            metavar="MODEL", help="Hub name, folder or .gguf file.", show_default="SmolLM2-135M-Instruct"
+        ),
     ] = None,
     random: Annotated[
         bool,
         typer.Option(
-            "--random", help="A small model with random weights, from the config alone: for models too large."
+            "--random",
+            help="Check a small model with random weights, from the config alone: for large models.",
         ),
     ] = False,
     all_: Annotated[

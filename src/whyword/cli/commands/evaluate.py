@@ -3,28 +3,20 @@
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...errors import InputError
-from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
+from ..interruption import count_lines, say_kept, when_stopped
+from ..options import DataFolder, DatasetNames, RunFolder, moved
+from ..reporting import Allow, Debug, Dtype, Json, ModelName, print_json, reporting, show_progress, tell
 from ..sources import open_models
-from .evaluate_alignment import (
-    AlignmentFiles,
-    Gold,
-    Languages,
-    Reverse,
-    Sentences,
-    Sources,
-    Targets,
-    evaluate_files,
-)
 
 if TYPE_CHECKING:
     from ...evaluation import Report
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "print_reports"]
 
 
 class ConventionsName(str, Enum):
@@ -42,42 +34,45 @@ class EvidenceKind(str, Enum):
     paper = "paper"
 
 
+def _of_alignment(option: str) -> Any:
+    """Refuse an option of the other command."""
+    return moved(
+        option,
+        f"whyword evaluate has no {option}: it is about datasets.",
+        lambda _: f"Word alignments: whyword evaluate alignment {option} …",
+    )
+
+
 @reporting
 def evaluate(
-    datasets: Annotated[
-        list[str],
-        typer.Argument(
-            help="blimp, sva, ioi, builtin, or single ones: aga, sva-2, builtin-npi …; or alignment."
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="RUN", help="The folder of the run; one that stopped goes on.")
-    ],
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data", metavar="DIR", help="Where the files are, or builtin.", show_default="the hub"
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", "-m", help="Hub name, folder or .gguf file.", show_default="SmolLM2-135M-Instruct"
-        ),
-    ] = None,
+    datasets: DatasetNames,
+    out: RunFolder,
+    data: DataFolder = None,
+    model: ModelName = None,
     methods: Annotated[
-        str, typer.Option("--methods", help="paper (those of its table), all, or names with commas.")
+        str,
+        typer.Option(
+            "--methods", metavar="METHODS", help="paper (those of its table), all, or names with commas."
+        ),
     ] = "paper",
     conventions: Annotated[
         ConventionsName,
-        typer.Option("--conventions", help="ours, or the published protocol to the letter."),
+        typer.Option(
+            "--conventions", metavar="NAME", help="ours, or paper: the published protocol to the letter."
+        ),
     ] = ConventionsName.ours,
     evidence: Annotated[
         EvidenceKind | None,
-        typer.Option("--evidence", help="Which words decide.", show_default="as in the conventions"),
+        typer.Option(
+            "--evidence",
+            metavar="KIND",
+            help="Which words decide: word, phrase or paper.",
+            show_default="as in the conventions",
+        ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Only the first so many rows of each dataset.")
+        int | None,
+        typer.Option("--limit", min=1, metavar="N", help="Use only the first N rows of each dataset."),
     ] = None,
     faithfulness: Annotated[
         float,
@@ -86,53 +81,59 @@ def evaluate(
             min=0.0,
             max=0.99,
             metavar="SHARE",
-            help="The share of tokens erased for comprehensiveness and sufficiency; 0: not measured.",
+            help="Share of tokens erased for comprehensiveness and sufficiency; 0: not measured.",
         ),
     ] = 0.2,
     pipeline: Annotated[
         str | None,
-        typer.Option("--pipeline", help="spaCy pipeline that finds evidence where the files have none."),
+        typer.Option(
+            "--pipeline", metavar="NAME", help="spaCy pipeline that finds evidence where files have none."
+        ),
     ] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option("--batch-size", min=1, help="Prompts of a run.", show_default="as many as pay"),
+        typer.Option(
+            "--batch-size", min=1, metavar="N", help="Prompts of a run.", show_default="as many as help"
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="For what is drawn: random scores, intervals.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="For random scores and bootstrap intervals.")
+    ] = 0,
     expect: Annotated[
         Path | None,
         typer.Option(
             "--expect", metavar="FILE", help="CSV of expected MRR; differences above 0.02 are listed."
         ),
     ] = None,
-    source: Sources = None,
-    target: Targets = None,
-    gold: Gold = None,
-    reverse_model: Reverse = None,
-    sentences: Sentences = None,
-    languages: Languages = None,
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    source: Annotated[str | None, _of_alignment("--source")] = None,
+    target: Annotated[str | None, _of_alignment("--target")] = None,
+    gold: Annotated[str | None, _of_alignment("--gold")] = None,
+    reverse_model: Annotated[str | None, _of_alignment("--reverse-model")] = None,
+    sentences: Annotated[str | None, _of_alignment("--sentences")] = None,
 ) -> None:
-    """Measure how well explanations agree with evidence: MRR by dataset and method, with intervals.
-
-    evaluate alignment: how well the words of translations are aligned, against human alignments.
-    """
-    if datasets == ["alignment"]:
-        files = AlignmentFiles(source, target, gold, sentences, languages, limit)
-        loading = dtype, allow or []
-        evaluate_files((model, reverse_model), files, out, methods, loading=loading, json=json)
-        return
+    """Measure how well explanations agree with evidence: MRR by dataset and method, with intervals."""
     from ...evaluation import evaluate as run
 
+    if "alignment" in datasets:
+        raise InputError(
+            "alignment is not a dataset but a command of two words.",
+            "Put it first: whyword evaluate alignment --source FILE --target FILE --gold FILE --out RUN.",
+        )
     if expect is not None and not expect.is_file():
         raise InputError(
             f"There is no file {expect}.", "Give a CSV file: dataset, and a column for each method."
         )
     names = methods if methods in ("paper", "all") else [name.strip() for name in methods.split(",")]
     (loaded,) = open_models([model] if model else None, dtype=dtype, allow=allow or [])
-    with show_progress(f"Evaluating {loaded.name} …"):
+    kept = out / "examples.jsonl"
+    with (
+        when_stopped(lambda: say_kept(out, count_lines(kept), "examples")),
+        show_progress(f"Evaluating {loaded.name} …"),
+    ):
         report = run(
             loaded,
             datasets,

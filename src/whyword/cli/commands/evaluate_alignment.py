@@ -1,128 +1,125 @@
 """whyword evaluate alignment: every method in every decoder block against human alignments."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...errors import InputError
-from ..reporting import print_json, show_progress, tell
+from ..interruption import count_lines, say_kept, when_stopped
+from ..options import RunFolder, SourceLanguage, TargetLanguage, moved
+from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 from ..sources import open_models
 
 if TYPE_CHECKING:
     from ...alignment.gold_evaluation import AlignmentReport
 
-__all__ = [
-    "AlignmentFiles",
-    "Gold",
-    "Languages",
-    "Reverse",
-    "Sentences",
-    "Sources",
-    "Targets",
-    "evaluate_files",
-]
-
-Sources = Annotated[
-    Path | None,
-    typer.Option("--source", metavar="FILE", help="alignment: sentences, spaces between words."),
-]
-Targets = Annotated[
-    Path | None, typer.Option("--target", metavar="FILE", help="alignment: their translations.")
-]
-Gold = Annotated[
-    Path | None,
-    typer.Option("--gold", metavar="FILE", help="alignment: human links, as talp, pharaoh or naacl."),
-]
-Reverse = Annotated[
-    str | None,
-    typer.Option(
-        "--reverse-model", metavar="MODEL", help="alignment: of the other direction, to symmetrise with."
-    ),
-]
-Sentences = Annotated[
-    str | None,
-    typer.Option(
-        "--sentences", metavar="N,N", help="alignment: which to draw.", show_default="three short ones"
-    ),
-]
-Languages = Annotated[
-    str | None,
-    typer.Option(
-        "--languages", metavar="CODE,CODE", help="alignment: of source and target, of a model of many."
-    ),
-]
+__all__ = ["evaluate_alignment"]
 
 
-@dataclass(frozen=True)
-class AlignmentFiles:
-    """What `evaluate alignment` reads."""
-
-    source: Path | None
-    target: Path | None
-    gold: Path | None
-    sentences: str | None
-    languages: str | None
-    limit: int | None
-
-
-def evaluate_files(
-    names: tuple[str | None, str | None],
-    files: AlignmentFiles,
-    out: Path,
-    methods: str,
-    *,
-    loading: tuple[str | None, list[str]],
-    json: bool,
+@reporting
+def evaluate_alignment(
+    out: RunFolder,
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", metavar="FILE", help="Sentences, one per line, spaces between words."),
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--target", metavar="FILE", help="Their translations.")
+    ] = None,
+    gold: Annotated[
+        Path | None,
+        typer.Option("--gold", metavar="FILE", help="Human links, as talp, pharaoh or naacl."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", metavar="MODEL", help="A translation model: hub name or folder."),
+    ] = None,
+    reverse_model: Annotated[
+        str | None,
+        typer.Option(
+            "--reverse-model", metavar="MODEL", help="One of the other direction, to symmetrise with."
+        ),
+    ] = None,
+    methods: Annotated[
+        str, typer.Option("--methods", metavar="METHODS", help="paper, all, or names with commas.")
+    ] = "paper",
+    sentences: Annotated[
+        str | None,
+        typer.Option(
+            "--sentences", metavar="N,N", help="Which sentences to draw.", show_default="three short ones"
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="Use only the first N sentences.")
+    ] = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    dtype: Dtype = None,
+    allow: Allow = None,
+    json: Json = False,
+    debug: Debug = False,
+    languages: Annotated[
+        str | None,
+        moved(
+            "--languages",
+            "--languages is now two options.",
+            lambda codes: "Give --source-language {0} --target-language {2}.".format(*codes.partition(",")),
+        ),
+    ] = None,
 ) -> None:
-    """Evaluate a model (names: and one of the other direction), write the run, print the table."""
-    from ...alignment.gold_evaluation import Asked, evaluate_alignment, read_methods
+    """Measure how well the words of translations are aligned, against human alignments, in every block."""
+    from ...alignment.gold_evaluation import Asked, read_methods
+    from ...alignment.gold_evaluation import evaluate_alignment as run
     from ...alignment.gold_report import write_report, write_sentences
-    from ...alignment.links import read_links
+    from ...alignment.links import read_links, require_parallel
     from ...alignment.parallel_files import read_words
 
-    words = read_words(files.source, files.target)
-    if files.gold is None:
+    words = read_words(source, target)
+    if gold is None:
         raise InputError("There is no --gold.", "Give a file of human links: talp, pharaoh or naacl.")
-    if names[0] is None:
+    if model is None:
         raise InputError(
             "No model was named.", "Name a translation model, such as -m Helsinki-NLP/opus-mt-zh-en."
         )
-    chosen, gold = read_methods(methods), read_links(files.gold)
-    tell(
-        f"{files.gold}: {gold.form}, {len(gold.sentences)} sentences, words count from {gold.base} (assumed)"
+    chosen, links = read_methods(methods), read_links(gold)
+    tell(f"{gold}: {links.form}, {len(links.sentences)} sentences, words count from {links.base} (assumed)")
+    numbers = _read_numbers(sentences, len(words))
+    if limit is not None:
+        require_parallel(links, str(gold), len(words))
+        words, links = words[:limit], links.first(limit)
+    asked = Asked(words, links, chosen, (source_language, target_language), str(gold))
+    models = list(
+        open_models([name for name in (model, reverse_model) if name], dtype=dtype, allow=allow or ())
     )
-    numbers = _read_numbers(files.sentences, len(words))
-    if files.limit is not None:
-        from ...alignment.links import require_parallel
-
-        require_parallel(gold, str(files.gold), len(words))
-        words, gold = words[: files.limit], gold.first(files.limit)
-    first, _, second = (files.languages or "").partition(",")
-    asked = Asked(words, gold, chosen, (first.strip() or None, second.strip() or None), str(files.gold))
-    models = list(open_models([name for name in names if name], dtype=loading[0], allow=loading[1]))
-    with show_progress(f"Aligning with {models[0].name} …"):
-        report = evaluate_alignment(models[0], asked, out, models[1] if len(models) > 1 else None)
+    kept = out / "sentences.jsonl"
+    with (
+        when_stopped(lambda: say_kept(out, count_lines(kept), "sentences")),
+        show_progress(f"Aligning with {models[0].name} …"),
+    ):
+        report = run(models[0], asked, out, models[1] if len(models) > 1 else None)
         paths = [*write_report(report, out), *write_sentences(models[0], asked, out, numbers)]
     if json:
-        print_json(
-            [
-                {
-                    "method": each.settings.method,
-                    "step": each.settings.step,
-                    "block": each.settings.block,
-                    "direction": each.direction,
-                    "aer": each.score.aer,
-                    "precision": each.score.precision,
-                    "recall": each.score.recall,
-                }
-                for each in report.measured
-            ]
-        )
+        print_json(_describe(report))
     else:
         _print(report)
     tell(f"{out}: {', '.join(path.name for path in paths)}")
+
+
+def _describe(report: "AlignmentReport") -> list[dict[str, object]]:
+    return [
+        {
+            "method": each.settings.method,
+            "step": each.settings.step,
+            "block": each.settings.block,
+            "direction": each.direction,
+            "aer": each.score.aer,
+            "precision": each.score.precision,
+            "recall": each.score.recall,
+        }
+        for each in report.measured
+    ]
 
 
 def _print(report: "AlignmentReport") -> None:

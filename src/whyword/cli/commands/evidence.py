@@ -20,7 +20,9 @@ _SHOWN = 20
 
 @reporting
 def evidence(
-    file: Annotated[Path, typer.Argument(help="A dataset: csv, tsv or jsonl.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A dataset: csv, tsv or jsonl.", show_default=False)
+    ],
     phenomenon: Annotated[
         str | None,
         typer.Option(
@@ -33,12 +35,14 @@ def evidence(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE2", help="Where to write the file with its columns."),
+        typer.Option(
+            "--output", "-o", metavar="FILE2", help="Where to write the file with evidence columns."
+        ),
     ] = None,
     pipeline: Annotated[
         str | None,
         typer.Option(
-            "--pipeline", metavar="NAME", help="A pipeline of spaCy.", show_default="one that is installed"
+            "--pipeline", metavar="NAME", help="A spaCy pipeline.", show_default="one that is installed"
         ),
     ] = None,
     json: Json = False,

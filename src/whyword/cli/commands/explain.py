@@ -9,7 +9,7 @@ import typer
 
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
-from ..options import FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord
+from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
 from ..reporting import (
     Allow,
     Bos,
@@ -44,26 +44,28 @@ class By(str, Enum):
 
 @reporting
 def explain(
-    prompt: Annotated[str, typer.Argument(help="The text before the word; - reads it from stdin.")],
+    prompt: Annotated[
+        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
+    ],
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,
     model: ModelNames = None,
     method: Annotated[
         list[MethodName] | None,
-        typer.Option("--method", help="May be given several times.", show_default=DEFAULT_METHOD),
+        typer.Option("--method", metavar="METHOD", help=METHOD_HELP, show_default=DEFAULT_METHOD),
     ] = None,
-    by: Annotated[By, typer.Option("--by", help="What to show the numbers by.")] = By.block,
-    top: Annotated[int | None, typer.Option("--top", min=1, help="Show only the strongest so many.")] = None,
+    by: Annotated[
+        By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, token or word.")
+    ] = By.block,
+    top: Top = None,
     output: Output = None,
     account: Annotated[
         bool, typer.Option("--account", help="Put MLPs and embedding on tokens too (heuristic).")
     ] = False,
     continue_: Annotated[
         int | None,
-        typer.Option(
-            "--continue", min=1, metavar="N", help="Generate N tokens and explain every one of them."
-        ),
+        typer.Option("--continue", min=1, metavar="N", help="Generate N tokens and explain each of them."),
     ] = None,
     bos: Bos = None,
     chat: Chat = False,

@@ -1,187 +1,129 @@
-"""whyword neurons: which MLP neurons, or heads, made the model prefer one word over another."""
+"""whyword neurons: which MLP neurons made the model prefer one word over another."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ...errors import InputError
-from ..reporting import Allow, Bos, Chat, Debug, Dtype, Json, print_json, reporting, show_progress, tell
+from ..options import FoilWords, Ids, MaxMemory, NoFoil, TargetWord, UnitOutput, moved
+from ..reporting import (
+    Allow,
+    Bos,
+    Chat,
+    Debug,
+    Dtype,
+    Json,
+    ModelName,
+    print_json,
+    reporting,
+    show_progress,
+    tell,
+)
 from ..sources import open_models, read_source, read_word
 
-if TYPE_CHECKING:
-    from ...data import Dataset
-    from ...models import Model
-
 __all__ = ["neurons"]
+
+_ONE = "whyword neurons is about one prediction and has no"
+
+
+def _over(option: str) -> Any:
+    """Refuse an option that asks about datasets."""
+    return moved(option, f"{_ONE} {option}.", lambda _: f"Over datasets: whyword survey DATASETS {option} …")
 
 
 @reporting
 def neurons(
     prompt: Annotated[
-        str | None, typer.Argument(help="The text before the word; - reads it from stdin.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", help="The word. Default: the model's first choice.")
-    ] = None,
-    foil: Annotated[
-        list[str] | None, typer.Option("--foil", "-f", help="What it is compared with. Default: runner-up.")
-    ] = None,
-    no_foil: Annotated[
-        bool, typer.Option("--no-foil", help="Explain the logit itself, without a foil.")
-    ] = False,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", help="Hub name, folder or .gguf file. Default: SmolLM2-135M-Instruct."),
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option("--data", help="Over a dataset instead: its name, such as builtin-dna or ioi."),
-    ] = None,
-    folder: Annotated[
-        str | None, typer.Option("--folder", help="Where the files of the dataset are. Default: the hub.")
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option("--split", help="Groups: words of the prefix (this,that|these,those), or a column."),
-    ] = None,
-    heads: Annotated[bool, typer.Option("--heads", help="Attention heads instead of neurons.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="RUN", help="Folder for sums and pictures; a run goes on from there."),
-    ] = None,
+        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
+    ],
+    target: TargetWord = None,
+    foil: FoilWords = None,
+    no_foil: NoFoil = False,
+    model: ModelName = None,
     neuron: Annotated[
-        str | None,
-        typer.Option("--neuron", help="This neuron (12.383); with --data, the examples it answers to."),
+        list[str] | None,
+        typer.Option(
+            "--neuron",
+            metavar="NAME",
+            help="Show this neuron: 12.383 is neuron 383 of block 12; may be given several times.",
+            show_default="the strongest",
+        ),
     ] = None,
-    ablate: Annotated[
-        bool, typer.Option("--ablate", help="With --neuron: set it to its mean in held-out examples.")
-    ] = False,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many examples.")] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="Show the strongest so many.")] = 10,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Save as .json, .html, .png, .svg or .csv."),
-    ] = None,
+    top: Annotated[
+        int,
+        typer.Option(
+            "--top", min=1, metavar="N", help="Show the N that raise it most, and that lower it most."
+        ),
+    ] = 10,
+    output: UnitOutput = None,
     bos: Bos = None,
     chat: Chat = False,
-    ids: Annotated[bool, typer.Option("--ids", help="Prompt, target and foils are token ids.")] = False,
+    ids: Ids = False,
     dtype: Dtype = None,
+    max_memory: MaxMemory = None,
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    data: Annotated[
+        list[str] | None,
+        moved(
+            "--data",
+            f"{_ONE} --data.",
+            lambda names: "Over datasets: whyword survey {0}. At their mean: whyword ablate {0}.".format(
+                " ".join(names)
+            ),
+        ),
+    ] = None,
+    folder: Annotated[
+        str | None,
+        moved(
+            "--folder",
+            f"{_ONE} --folder.",
+            lambda path: f"Over datasets: whyword survey DATASETS --data {path}",
+        ),
+    ] = None,
+    split: Annotated[str | None, _over("--split")] = None,
+    heads: Annotated[bool, _over("--heads")] = False,
+    out: Annotated[str | None, _over("--out")] = None,
+    limit: Annotated[str | None, _over("--limit")] = None,
+    ablate: Annotated[
+        bool,
+        moved(
+            "--ablate",
+            f"{_ONE} --ablate.",
+            lambda _: "Set neurons to their mean: whyword ablate DATASETS --neuron NAME",
+        ),
+    ] = False,
 ) -> None:
-    """Show which neurons (or heads) raise and lower a word, for a prompt or over a dataset."""
-    from ...view.saving import require_format, save_documents
+    """Show which MLP neurons raise and lower a word, and what each of them promotes."""
+    from rich.console import Console
 
-    _require_sense(
-        prompt, data, target or foil or no_foil, neuron=neuron, ablate=ablate, out=out, heads=heads
-    )
+    from ...document.kinds import NEURONS_SCHEMA
+    from ...inside.neurons import neurons
+    from ...trace.memory_plan import read_size
+    from ...view.saving import require_format, save_documents
+    from ...view.showing import print_by_kind
+
     for path in output or []:
-        require_format(path)
+        require_format(path, NEURONS_SCHEMA)
+    if max_memory is not None:
+        read_size(max_memory)
+    foils: Any = None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto"
+    source = read_source(prompt, bos=bos, chat=chat, ids=ids)
     (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or ())
-    if prompt is not None:
-        document = _of_prompt(
+    with show_progress(f"Looking into {loaded.name} …"):
+        document = neurons(
             loaded,
-            read_source(prompt, bos=bos, chat=chat, ids=ids).prompt(loaded),
-            read_word(target, ids),
-            None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
-            top,
-            neuron,
-        )
-    else:
-        asked = _Asked(_read_data(data or [], folder), split, limit, top)
-        document = (
-            asked.survey(loaded, "heads" if heads else "neurons", out)
-            if neuron is None
-            else asked.ablate(loaded, neuron)
-            if ablate
-            else asked.find_answers(loaded, neuron)
-        )
+            source.prompt(loaded),
+            target=read_word(target, ids),
+            foil=foils,
+            top=top,
+            names=[name for each in neuron or [] for name in each.split(",")],
+            max_memory=max_memory,
+        ).to_dict()
     saved = [each for path in output or [] for each in save_documents([document], path)]
     if json:
         print_json(document)
     else:
-        _print(document)
+        print_by_kind(document, Console(highlight=False))
     for path in saved:
         tell(f"Saved {path}")
-
-
-def _require_sense(prompt: str | None, data: Any, words: Any, **options: Any) -> None:
-    """Refuse what does not go together, before anything is loaded."""
-    if (prompt is None) == (data is None):
-        raise InputError(
-            "A prompt and --data were given." if data else "There is no prompt.",
-            'Give a text ("A report about the") or a dataset (--data builtin-dna).',
-        )
-    if data is not None and words:
-        raise InputError(
-            "--data was given with a target or foil.", "Every example has its own: leave them out."
-        )
-    given = [name for name, value in options.items() if value and name != "neuron"]
-    if data is None and given:
-        raise InputError(f"--{given[0]} was given without --data.", "Name a dataset, such as builtin-dna.")
-    if options["ablate"] and options["neuron"] is None:
-        raise InputError("--ablate was given without --neuron.", "Name the neuron: --neuron 12.383.")
-    if options["neuron"] is not None and (options["out"] or options["heads"]):
-        raise InputError("--neuron was given with --out or --heads.", "It needs neither: leave them out.")
-
-
-def _of_prompt(
-    model: "Model", prompt: Any, target: Any, foil: Any, top: int, neuron: str | None
-) -> dict[str, Any]:
-    from ...inside.neurons import neurons
-
-    with show_progress(f"Looking into {model.name} …"):
-        names = [] if neuron is None else neuron.split(",")
-        return neurons(model, prompt, target=target, foil=foil, top=top, names=names).to_dict()
-
-
-def _read_data(names: list[str], folder: str | None) -> "list[Dataset]":
-    from ...data import read_datasets
-
-    return read_datasets([name for each in names for name in each.split(",")], folder)
-
-
-class _Asked:
-    """What is asked of a dataset."""
-
-    def __init__(self, datasets: "list[Dataset]", split: str | None, limit: int | None, top: int) -> None:
-        from ...inside.split import read_split
-
-        self.datasets, self.split, self.limit, self.top = datasets, read_split(split), limit, top
-
-    def survey(self, model: "Model", part: str, out: Path | None) -> dict[str, Any]:
-        from ...inside.survey import survey
-        from ...inside.survey_files import save_survey
-
-        with show_progress(f"Looking into {model.name} …"):
-            found = survey(model, self.datasets, part=part, split=self.split, folder=out, limit=self.limit)
-            document = found.to_dict(self.top)
-            if out is not None:
-                save_survey(document, out)
-        if out is not None:
-            tell(f"Saved {out}")
-        return document
-
-    def find_answers(self, model: "Model", neuron: str) -> dict[str, Any]:
-        from ...inside.top_examples import find_answers
-
-        with show_progress(f"Looking into {model.name} …"):
-            return find_answers(model, self.datasets, neuron, top=self.top, limit=self.limit).to_dict()
-
-    def ablate(self, model: "Model", neuron: str) -> dict[str, Any]:
-        from ...inside.ablation import ablate
-
-        with show_progress(f"Looking into {model.name} …"):
-            return ablate(model, self.datasets, neuron, split=self.split, limit=self.limit).to_dict()
-
-
-def _print(document: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    from ...document.kinds import ABLATION_SCHEMA, ANSWERS_SCHEMA, SURVEY_SCHEMA
-    from ...view.unit_tables import print_ablation, print_answers, print_neurons, print_survey
-
-    views = {ABLATION_SCHEMA: print_ablation, ANSWERS_SCHEMA: print_answers, SURVEY_SCHEMA: print_survey}
-    views.get(document["schema"], print_neurons)(document, Console(highlight=False))

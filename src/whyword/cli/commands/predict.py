@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..reporting import Bos, Chat, Debug, Dtype, Json, ModelNames, print_json, reporting, show_progress
+from ..reporting import Allow, Bos, Chat, Debug, Dtype, Json, ModelNames, print_json, reporting, show_progress
 from ..sources import open_models, read_source
 
 __all__ = ["predict"]
@@ -12,46 +12,29 @@ __all__ = ["predict"]
 
 @reporting
 def predict(
-    prompt: Annotated[str, typer.Argument(help="The text to continue; - reads it from stdin.")],
-    top: Annotated[int, typer.Option("--top", min=1, help="How many tokens to show.")] = 10,
+    prompt: Annotated[
+        str, typer.Argument(metavar="PROMPT", help="The text to continue; - reads it from stdin.")
+    ],
+    top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="How many tokens to show.")] = 10,
     model: ModelNames = None,
     bos: Bos = None,
     chat: Chat = False,
     ids: Annotated[bool, typer.Option("--ids", help="The prompt is token ids.")] = False,
     dtype: Dtype = None,
+    allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List the tokens that the model would go on with: logits and probabilities."""
+    """List the tokens that the model would continue with, with logits and probabilities."""
     from ...pipeline.one_prompt import predict
-    from ...results.explanation import describe_prediction
 
     source = read_source(prompt, bos=bos, chat=chat, ids=ids)
     documents: list[dict[str, Any]] = []
-    for loaded in open_models(model, dtype=dtype):
+    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
         with show_progress(f"Running {loaded.name} …"):
-            choices = predict(loaded, source.prompt(loaded), top=top)
-        document = describe_prediction(loaded.name, choices)
-        documents.append(document)
+            predicted = predict(loaded, source.prompt(loaded), top=top)
+        documents.append(predicted.to_dict())
         if not json:
-            _print(document)
+            predicted.show()
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
-
-
-def _print(document: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from ...view.wording import label
-
-    table = Table(
-        box=None, title=Text(document["model"]), title_justify="left", title_style="dim", pad_edge=False
-    )
-    for heading in ("", "token", "probability", "logit", "id"):
-        table.add_column(heading, justify="left" if heading == "token" else "right", no_wrap=True)
-    for rank, choice in enumerate(document["choices"], 1):
-        numbers = (f"{choice['probability']:.4f}", f"{choice['logit']:.3f}", str(choice["id"]))
-        table.add_row(str(rank), Text(label(choice["text"])), *numbers)
-    Console(highlight=False).print(table)

@@ -6,6 +6,7 @@ import typer
 
 from ...errors import InputError
 from ...serve.access import LOCAL, LOOPBACK, Access, Limits
+from ..interruption import name_command, when_stopped
 from ..reporting import Allow, Debug, Dtype, ModelNames, reporting, tell
 
 __all__ = ["serve"]
@@ -14,16 +15,21 @@ __all__ = ["serve"]
 @reporting
 def serve(
     model: ModelNames = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 8000,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port; 0: any that is free.")
+    ] = 8000,
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen on. Others than the default let others in.")
+        str,
+        typer.Option(
+            "--host", metavar="ADDRESS", help="The address to listen on; any but the default lets others in."
+        ),
     ] = LOOPBACK,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Another name this server is asked by."),
+        typer.Option("--allow-host", metavar="NAME", help="Another name that this server is reached by."),
     ] = None,
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", min=1, help="The longest prompt that is answered.")
+        int, typer.Option("--max-tokens", min=1, metavar="N", help="The longest prompt that is answered.")
     ] = LOCAL.limits.tokens,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     dtype: Dtype = None,
@@ -59,7 +65,8 @@ def serve(
         if open_page:
             typer.launch(address)
 
-    run_server(loaded, access, opened, say_ready)
+    with when_stopped(lambda: f"the server keeps nothing. Start it again with: {name_command()}"):
+        run_server(loaded, access, opened, say_ready)
 
 
 def _spell_address(host: str, port: int) -> str:

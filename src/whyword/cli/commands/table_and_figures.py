@@ -11,7 +11,7 @@ from .evaluate import print_reports
 
 __all__ = ["figures", "table"]
 
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that whyword evaluate wrote.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUNS", help="Folders that whyword evaluate wrote.")]
 
 
 class TableFormat(str, Enum):
@@ -27,7 +27,8 @@ class TableFormat(str, Enum):
 def table(
     runs: Runs,
     form: Annotated[
-        TableFormat, typer.Option("--format", help="text shows MRR; the others have all metrics.")
+        TableFormat,
+        typer.Option("--format", metavar="FORMAT", help="text shows MRR; md, csv and tex have all metrics."),
     ] = TableFormat.text,
     json: Json = False,
     debug: Debug = False,

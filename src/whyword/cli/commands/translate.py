@@ -32,9 +32,12 @@ _DEFAULT = TranslationMethod(DEFAULT_METHOD)
 
 @reporting
 def translate(
-    source: Annotated[str, typer.Argument(help="The text to translate; - reads it from stdin.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="The text to translate; - reads it from stdin.")
+    ],
     translation: Annotated[
-        str | None, typer.Argument(help="Its translation.", show_default="the model's own")
+        str | None,
+        typer.Argument(metavar="TRANSLATION", help="Its translation.", show_default="the model's own"),
     ] = None,
     model: Annotated[
         list[str] | None,
@@ -43,7 +46,6 @@ def translate(
             "-m",
             metavar="MODEL",
             help="A translation model: hub name or folder; may be given several times.",
-            show_default="none: name one",
         ),
     ] = None,
     foil: Annotated[
@@ -52,26 +54,36 @@ def translate(
             "--foil",
             "-f",
             metavar="WORD@POSITION",
-            help="Why not this word at this place? shore@3: the third.",
+            help="Compare one word of the translation with another: shore@3 is the third.",
+            show_default="no foil",
         ),
     ] = None,
-    method: Annotated[TranslationMethod, typer.Option("--method")] = _DEFAULT,
+    method: Annotated[
+        TranslationMethod,
+        typer.Option("--method", metavar="METHOD", help=f"{' or '.join(TRANSLATION_METHODS)}."),
+    ] = _DEFAULT,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
     by: Annotated[
-        TranslationBy, typer.Option("--by", help="What to show the numbers by.")
+        TranslationBy, typer.Option("--by", metavar="VIEW", help="Show it by word or token.")
     ] = TranslationBy.word,
     block: Annotated[
-        int | None, typer.Option("--block", min=1, help="Show one decoder block.", show_default="all of them")
+        int | None,
+        typer.Option(
+            "--block", min=1, metavar="N", help="Show one decoder block.", show_default="all of them"
+        ),
     ] = None,
-    top: Annotated[int | None, typer.Option("--top", min=1, help="Show only the strongest columns.")] = None,
+    top: Annotated[
+        int | None, typer.Option("--top", min=1, metavar="N", help="Show only the N strongest columns.")
+    ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
             "--threshold",
             min=0.0,
             max=1.0,
-            help="Flag tokens with a smaller share of the source.",
+            metavar="SHARE",
+            help="Flag words with a smaller share of the source.",
             show_default="0.25",
         ),
     ] = None,
@@ -82,12 +94,13 @@ def translate(
     debug: Debug = False,
 ) -> None:
     """Explain every word of a translation by the source and by what was already written, with the proof."""
+    from ...document.kinds import TRANSLATION_SCHEMA
     from ...pipeline.one_translation import THRESHOLD, explain_translation
     from ...view.saving import require_format, save_documents
     from ...view.translation_grid import at_block
 
     for path in output or []:
-        require_format(path)
+        require_format(path, TRANSLATION_SCHEMA)
     text = sys.stdin.read().rstrip("\n") if source == "-" else source
     if not text.strip():
         raise InputError("The source is empty.", "Give a text of at least one token.")

@@ -1,7 +1,7 @@
-"""The cache folder: entries that are made once, checked cheaply, and never seen half-made.
+"""The cache folder: entries are made once, checked cheaply, and never visible half-made.
 
 models/NAME/          an entry: files, and the manifest whyword.json with size, time and hash of each
-models/.aside/        where entries are made before they are renamed into place, and the locks
+models/.aside/        locks, and entries in the making, before they are renamed into place
 """
 
 import hashlib
@@ -29,22 +29,22 @@ _log = logging.getLogger("whyword")
 
 
 def find_cache() -> Path:
-    """Give the folder of cached models: below WHYWORD_CACHE, or below the user's cache folder."""
+    """Return the folder of cached models, in WHYWORD_CACHE or in the user's cache folder."""
     chosen = os.environ.get("WHYWORD_CACHE")
     root = Path(chosen).expanduser().absolute() if chosen else user_cache_path("whyword")
     return root / "models"
 
 
 def keep(name: str, made_from: str, make: Callable[[Path, Path], None]) -> Path:
-    """Give the entry of that name; if it is missing or damaged, make it first.
+    """Return the entry of that name; make it first if it is missing or damaged.
 
-    `made_from` is the hash of what it is made of: an entry made of something else is made again.
+    `made_from` is the hash of its source: an entry made from something else is made again.
     `make(aside, entry)` fills the folder `entry` and may use `aside`; both are gone if it fails.
     """
     folder = find_cache() / name
     if _is_unchanged(folder, made_from):
         return folder
-    times = _read_times(folder)  # before the files are hashed: what changes later has another time
+    times = _read_times(folder)  # read before the files are hashed: a later change has another time
     if find_fault(folder, made_from) is None:
         with suppress(OSError, Timeout), _lock(name, timeout=0):  # a cache may be read-only
             _note_times(folder, times)
@@ -66,7 +66,7 @@ def keep(name: str, made_from: str, make: Callable[[Path, Path], None]) -> Path:
 
 
 def find_fault(folder: Path, made_from: str) -> str | None:
-    """Say what is wrong with an entry, or None: files are hashed if size and time are not as they were."""
+    """Return what is wrong with an entry, or None; files whose size or time changed are hashed."""
     manifest = _read_manifest(folder)
     if manifest is None:
         return f"it has no readable {MANIFEST}" if folder.exists() else "it does not exist"
@@ -85,7 +85,7 @@ def find_fault(folder: Path, made_from: str) -> str | None:
 
 
 def hash_file(path: Path) -> str:
-    """Give the sha256 of a file."""
+    """Return the sha256 of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
@@ -94,7 +94,7 @@ def hash_file(path: Path) -> str:
 
 
 def _is_unchanged(folder: Path, made_from: str) -> bool:
-    """Tell by size and time alone, in milliseconds, whether an entry is as it was written."""
+    """Tell by size and time alone, which takes milliseconds, whether an entry is unchanged."""
     manifest = _read_manifest(folder)
     if manifest is None or manifest["made_from"] != made_from:
         return False
@@ -109,7 +109,7 @@ def _is_unchanged(folder: Path, made_from: str) -> bool:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Read the manifest of an entry; None if there is none that can be read and understood."""
+    """Read the manifest of an entry; None if it is missing or unreadable."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if manifest["schema"] != _SCHEMA or not isinstance(manifest["made_from"], str):
@@ -137,7 +137,7 @@ def _read_times(folder: Path) -> dict[str, int]:
 
 
 def _note_times(folder: Path, times: Mapping[str, int]) -> None:
-    """Note the times of files that a copy or an archive changed, so that they are hashed once only."""
+    """Update the times of files that a copy or an archive changed, so that they are hashed only once."""
     manifest = _read_manifest(folder)
     if manifest is not None:
         for name, file in manifest["files"].items():
@@ -170,7 +170,7 @@ def _lock(name: str, timeout: int = -1) -> Iterator[None]:
 
 @contextmanager
 def _work_aside(name: str) -> Iterator[Path]:
-    """Give a new folder on the same disk; what killed processes left is removed (the lock is held)."""
+    """Yield a new folder on the same disk; leftovers of killed processes are removed (the lock is held)."""
     home = find_cache() / ".aside" / name
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Convert a GGUF file to a folder of safetensors and tokenizer files that every supported transformers reads.
 
-Weights come from transformers' own GGUF reader. The tokenizer is made here from what the file states, because
-versions of transformers differ in what they make of it (whether a BOS token is added, which token is EOS).
+Weights come from transformers' own GGUF reader. The tokenizer is built here from the facts in the file,
+since versions of transformers interpret them differently (whether a BOS token is added, which one is EOS).
 """
 
 import json
@@ -40,21 +40,21 @@ def _write_network(gguf: Path, folder: Path) -> None:
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     with torch.device("meta"):
-        fresh = type(network)(config)  # one that does not count as quantised, which is refused when saved
+        fresh = type(network)(config)  # a copy that does not count as quantised: saving that is refused
     fresh.load_state_dict(network.state_dict(), assign=True)
     fresh.tie_weights()
     fresh.generation_config = network.generation_config
     fresh.save_pretrained(folder)
     _settle_config(folder / "config.json")
-    for path in folder.glob("*.safetensors"):  # these are written for their owner's eyes only
+    for path in folder.glob("*.safetensors"):  # they are written readable by their owner only
         shutil.copymode(folder / "config.json", path)
 
 
 def _settle_config(path: Path) -> None:
     """Write the configuration so that transformers 4 and 5 read the same from it.
 
-    The base of rotary positions is given under the name of transformers 4 too, which knows no other. The
-    version is that of the oldest one that reads it: 4.57.6 takes its own number for a sign of a wrong
+    The base of rotary positions is also written under its name in transformers 4, which knows no other. The
+    version is that of the oldest release that reads it: 4.57.6 takes its own number for a sign of a wrong
     tokenizer.
     """
     config = json.loads(path.read_text(encoding="utf-8")) | {"transformers_version": _OLDEST}
@@ -124,7 +124,7 @@ def _build_byte_level(facts: Mapping[str, Any]) -> Tokenizer:
 
 
 def _build_sentence_piece(facts: Mapping[str, Any]) -> Tokenizer:
-    """Build Gemma's tokenizer: pieces in the order of their merges, bytes for what is in none."""
+    """Build Gemma's tokenizer: pieces in the order of their merges, with byte fallback."""
     texts = [_SPACE * len(text) if text and not text.strip(" ") else text for text in facts["tokens"]]
     vocabulary = {text: id_ for id_, text in enumerate(texts)}
     tokenizer = Tokenizer(
@@ -145,7 +145,7 @@ def _build_sentence_piece(facts: Mapping[str, Any]) -> Tokenizer:
 
 
 def _merges_of(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Give the merges that a vocabulary in the order of its merges implies: every way to make each piece."""
+    """Return the merges implied by a vocabulary in merge order: every way to make each piece."""
     merges = []
     for text in sorted(vocabulary, key=lambda text: vocabulary[text]):
         splits = [(text[:place], text[place:]) for place in range(1, len(text))]
@@ -161,7 +161,7 @@ _BUILDERS: dict[str, Callable[[Mapping[str, Any]], Tokenizer]] = {
 
 
 def _silence() -> AbstractContextManager[Any]:
-    """Keep transformers' warnings and progress bars, which are about its own reading, off the screen."""
+    """Suppress transformers' warnings and progress bars about reading the file."""
     stack = ExitStack()
     stack.callback(logging.set_verbosity, logging.get_verbosity())
     logging.set_verbosity_error()

@@ -34,7 +34,7 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model comes from; parts in several wheels are joined in their order."""
+    """Where a model comes from; parts in several wheels are joined in order."""
 
     name: str
     title: str
@@ -99,14 +99,14 @@ _SOURCES = (
 )
 
 DEFAULT = "smollm2-135m-instruct"
-"""The model that is explained when none is named."""
+"""The default model."""
 
 FETCHABLE: Mapping[str, Source] = MappingProxyType({source.name: source for source in _SOURCES})
-"""What can be fetched, by name."""
+"""The models that can be fetched, by name."""
 
 
 def fetch(name: str = DEFAULT) -> Path:
-    """Give the folder of a model in the cache; the first time it is fetched and converted (about a minute).
+    """Return the cached folder of a model; the first time it is fetched and converted (about a minute).
 
     The cache is checked on every call: what is missing, truncated or changed is fetched again.
     """
@@ -120,7 +120,7 @@ def fetch(name: str = DEFAULT) -> Path:
 
 
 def cached() -> list[Cached]:
-    """List what is in the cache."""
+    """List the cached models."""
     home = find_cache()
     folders = sorted(path for path in home.glob("[!.]*") if path.is_dir()) if home.is_dir() else []
     return [
@@ -174,7 +174,7 @@ def _make(source: Source, aside: Path, entry: Path) -> None:
 
 def _download(source: Source, part: Wheel, folder: Path) -> Path:
     folder.mkdir()
-    place = str(folder.parent)  # pip's own temporary files too: one disk, and removed with the rest
+    place = str(folder.parent)  # for pip's temporary files too: on the same disk, and removed with the rest
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-input"),
@@ -200,7 +200,7 @@ def _download(source: Source, part: Wheel, folder: Path) -> Path:
 
 
 def _summarise(output: str) -> str:
-    """Choose the line of pip's output that says most: why it could not connect, or its last error."""
+    """Choose the most informative line of pip's output: why it could not connect, or its last error."""
     if broken := re.search(r"connection broken by '(.*)': /", output):
         return broken[1]
     lines = [line.strip() for line in output.splitlines() if line.strip()]
@@ -212,7 +212,7 @@ def _require_hash(file: str, found: str, expected: str) -> None:
     if found != expected:
         raise ModelError(
             f"{file} has the sha256 {found}, not {expected}: it is not the file that was expected.",
-            f"Fetch it again; if it stays so, do not use that package index, {_OWN_MODEL}.",
+            f"Fetch it again; if the hash stays wrong, do not use that package index, {_OWN_MODEL}.",
         )
 
 
@@ -225,7 +225,7 @@ def _require_pip(source: Source) -> None:
 
 
 def _require_converters(source: Source) -> None:
-    """Ask for what converts before anything is fetched."""
+    """Check that the converters are installed before anything is fetched."""
     if missing := [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]:
         raise ModelError(
             f"{source.title} is converted with {' and '.join(missing)}, which this environment lacks.",
@@ -234,7 +234,7 @@ def _require_converters(source: Source) -> None:
 
 
 def _is_full(error: BaseException) -> bool:
-    """Tell a full disk also where a library says it in its own way (safetensors gives the text alone)."""
+    """Recognise a full disk, also from a library's own error (safetensors gives only the text)."""
     return getattr(error, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in str(error)
 
 
@@ -243,7 +243,7 @@ def _explain_disk(source: Source, error: OSError) -> ModelError:
     if _is_full(error):
         return ModelError(
             f"The disk is full: {source.title} could not be kept in {home}.",
-            "Make room, or set WHYWORD_CACHE to a folder on another disk.",
+            "Free some space, or set WHYWORD_CACHE to a folder on another disk.",
         )
     return ModelError(
         f"The cache folder {home} cannot be used: {error.strerror or error}.",

@@ -1,7 +1,7 @@
-"""A small network with random weights, made from a config alone: it has every part of the large one.
+"""A small network with random weights, made from a config alone, with every part of the large one.
 
-What can be explained of a family does not depend on its sizes, so a model that no laptop holds is checked on
-one that fits anywhere.
+Whether a family can be explained does not depend on its sizes, so a model that is too large for a laptop is
+checked on a small one.
 """
 
 import copy
@@ -49,14 +49,14 @@ _SMALLER = {
     "v_head_dim": 8,
     "sliding_window": 5,
 }
-"""Sizes that are independent of each other, and how large they become at most."""
+"""Independent sizes, and the most that each is shrunk to."""
 _HEADS, _HEAD_DIM = 4, 8
 _TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 _TRANSLATOR_TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 0}
 
 
 def make_small(config: Any, seed: int = 0) -> Any:
-    """Make a small network of a config's kind, all its parameters random."""
+    """Make a small network of a config's type with random parameters."""
     small = shrink(config)
     try:
         with uninitialised():
@@ -64,14 +64,14 @@ def make_small(config: Any, seed: int = 0) -> Any:
             network = getattr(transformers, kind).from_config(small)
     except Exception as error:  # modelling files refuse sizes in many ways
         raise ModelError(
-            f"No small {config.model_type} could be made from this config: {error}",
-            "Fill in what it leaves open (attributes that are None), or check it with its own weights.",
+            f"No small {config.model_type} can be made from this config: {error}",
+            "Fill in the attributes that are None, or check the model with its own weights.",
         ) from error
     return randomise(network, seed).eval()
 
 
 def shrink(config: Any) -> Any:
-    """Give a copy of a config with smaller sizes, and the same in all else."""
+    """Return a copy of a config with smaller sizes and everything else unchanged."""
     config = copy.deepcopy(config)
     text = config.get_text_config()
     heads, width = text.num_attention_heads, text.hidden_size
@@ -82,13 +82,13 @@ def shrink(config: Any) -> Any:
     _shrink_heads(text, heads, width)
     _shrink_blocks(text)
     tokens = _TRANSLATOR_TOKENS if config.is_encoder_decoder else dict.fromkeys(_TOKENS)
-    for name, id_ in tokens.items():  # they may be beyond the small vocabulary
+    for name, id_ in tokens.items():  # they may lie outside the small vocabulary
         setattr(text, name, id_)
     return config
 
 
 def _shrink_heads(text: Any, heads: int, width: int) -> None:
-    """Keep how many heads share their values, and whether heads are as wide as the stream together."""
+    """Keep how many heads share values, and whether all heads together are as wide as the residual stream."""
     dim = getattr(text, "head_dim", None) or width // heads
     for name in ("num_key_value_heads", "num_kv_heads"):
         shared = getattr(text, name, None)
@@ -105,7 +105,7 @@ def _shrink_heads(text: Any, heads: int, width: int) -> None:
 
 
 def _shrink_blocks(text: Any) -> None:
-    """Keep a few blocks, among them one of every kind."""
+    """Keep a few blocks, including one of every kind."""
     kinds = getattr(text, "layer_types", None)
     blocks = min(_BLOCKS, text.num_hidden_layers)
     if kinds:
@@ -115,7 +115,7 @@ def _shrink_blocks(text: Any) -> None:
 
 
 def uninitialised() -> AbstractContextManager[None]:
-    """Give a context in which parameters are not initialised, as transformers 4 fails to do for StableLM."""
+    """Return a context that skips initialisation, which fails for StableLM in transformers 4."""
     none: AbstractContextManager[None] = getattr(
         transformers.modeling_utils, "no_init_weights", nullcontext
     )()
@@ -124,9 +124,9 @@ def uninitialised() -> AbstractContextManager[None]:
 
 @torch.no_grad()
 def randomise(network: Any, seed: int = 0) -> Any:
-    """Set every parameter at random: matrices by their width, biases and norms around 0 and 1.
+    """Randomise every parameter: matrices scaled by their width, biases around 0, norms around 1.
 
-    Fresh models have zero biases and unit norms, which hides what a description lacks.
+    Fresh models have zero biases and unit norms, which would hide gaps in a description.
     """
     network.tie_weights()
     generator = torch.Generator().manual_seed(seed)
@@ -137,6 +137,6 @@ def randomise(network: Any, seed: int = 0) -> Any:
         else:
             parameter.copy_(noise * 0.5 + (0 if name.endswith("bias") else 1))
     for name, buffer in network.named_buffers():
-        if name.endswith("logits_bias"):  # a buffer in name only: checkpoints hold it
+        if name.endswith("logits_bias"):  # formally a buffer, but checkpoints hold it
             buffer.copy_(torch.randn(buffer.shape, generator=generator) * 0.5)
     return network

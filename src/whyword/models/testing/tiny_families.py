@@ -183,7 +183,7 @@ TRANSLATORS: dict[str, tuple[str, dict[str, Any]]] = {
 """Families with an encoder."""
 
 ABSENT: dict[int, frozenset[str]] = {4: frozenset(), 5: frozenset()}
-"""Families that a major version of transformers lacks: a test holds it against what is installed."""
+"""Families that a major version of transformers does not have; a test compares it with the installed one."""
 
 _NETWORKS = {
     "GPT2": "GPT2LMHeadModel",
@@ -194,7 +194,7 @@ _NETWORKS = {
 
 
 def find_present() -> list[str]:
-    """Name the families that the installed transformers has."""
+    """List the families that the installed transformers has."""
     return [name for name, (kind, _) in FAMILIES.items() if hasattr(transformers, f"{kind}Config")]
 
 

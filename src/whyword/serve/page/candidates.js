@@ -1,8 +1,10 @@
-/* global element, heading, percent, plain, section, trimmed, visibleText */
-
 /*
  * What the model would go on with, and for every candidate two buttons: explain it, contrast with it.
  */
+
+import { element, heading, section } from "./elements.js";
+import { percent, plain } from "./numbers.js";
+import { trimmed, visibleText } from "./visible_text.js";
 
 const FEW = 5; // rows that a narrow window shows before "all"
 

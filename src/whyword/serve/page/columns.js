@@ -1,8 +1,9 @@
-/* global element, renderReport */
-
 /*
  * One column for every model that is asked: how far it is, what it answered, or why not.
  */
+
+import { element } from "./elements.js";
+import { renderReport } from "./report.js";
 
 const WORDS = { waiting: "waiting for its turn", blocks: "block", tokens: "token", prompts: "prompt" };
 

@@ -1,10 +1,11 @@
-/* global element, renderReport, RENDERERS */
-
 /*
  * Saved files: the shown documents written as the library writes them, and such files read back.
  *
  * A file is read as text: of an HTML report only the JSON inside is taken, and no markup is ever parsed.
  */
+
+import { element } from "./elements.js";
+import { RENDERERS, renderReport } from "./report.js";
 
 const LARGEST = 64 * 1024 * 1024; // bytes: beyond this the window would stand still
 const HEAD_DIGITS = 4; // as the library rounds numbers by head in reports

@@ -1,9 +1,8 @@
-/* global element */
-
 /*
  * Keeping and sharing: links, saved files, and files that are opened.
  */
 
+import { element } from "./elements.js";
 import * as files from "./files.js";
 import { find, page, shownDocuments, tell, titleOf } from "./page.js";
 
@@ -32,7 +31,7 @@ async function copyLink() {
     find("status").textContent = "The link is copied.";
     setTimeout(() => (button.textContent = "Copy link"), 2000);
   } catch {
-    // Without leave to write to the clipboard: a field to copy from.
+    // Without permission to write to the clipboard: a field to copy from.
     const field = element("input", { readonly: "", "aria-label": "Link to this question" });
     field.value = location.href;
     find("notice").replaceChildren(element("p", {}, "Copy this link:"), field);
@@ -67,7 +66,7 @@ export function closeFile() {
   showSaving();
 }
 
-/** What keeps and opens: buttons, and files that are dropped anywhere. */
+/** Listen to the buttons that save and open, and to files that are dropped anywhere. */
 export function listenToKeeping() {
   find("copy").addEventListener("click", copyLink);
   find("save-html").addEventListener("click", () => save("html"));

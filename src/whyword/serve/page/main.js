@@ -1,11 +1,10 @@
-/* global element */
-
 /*
  * The page: a question in the form and in the URL, and what people do to it.
  */
 
 import { askModels } from "./ask.js";
 import { failureLines } from "./columns.js";
+import { element } from "./elements.js";
 import { closeFile, listenToKeeping } from "./keeping.js";
 import { find, modelOf, page, promptOf, tell, translates } from "./page.js";
 import * as form from "./prompt.js";
@@ -13,10 +12,10 @@ import { askedOf, cancel, run } from "./running.js";
 import { exampleState, readState, writeState } from "./state.js";
 
 const HINTS = {
-  compare: "one row per method, each in its own unit. Red is for the word you ask about, blue against it. Grey rows are not contrastive: they are the same whatever you ask about.",
+  compare: "one row per method, each in its own unit. Red speaks for the word you ask about, blue against it. Grey rows are not contrastive: they are the same whatever word you ask about.",
   neurons: "each MLP neuron adds its update to the difference. Red raises it, blue lowers it.",
-  continue: "one row per token that is written. Choose a token to see why the model wrote it.",
-  translate: "point at a word, or tap it, to light the words it came from, or those it led to. Numbers are logits.",
+  continue: "one row per generated token. Choose a token to see why the model wrote it.",
+  translate: "point at a word, or tap it, to light the words it came from or led to. Numbers are logits.",
 };
 
 /** What colours, numbers and rows mean in a view; of one explanation, as its method has them. */
@@ -29,8 +28,8 @@ function hintOn({ view, method }) {
     : measure.contrastive
       ? `the numbers are scores in ${measure.unit}, red above zero and blue below; they do not add up to the difference.`
       : "the stronger the grey, the higher the score; scores are the same whatever word you ask about, and do not add up to the difference.";
-  const rows = measure.by_block ? ", a row a block of the network, and the last row the sum" : "";
-  return `${colours} In the heat map a column is a token${rows}.`;
+  const rows = measure.by_block ? ", each row a block of the network, and the last row the sum" : "";
+  return `${colours} In the heat map each column is a token${rows}.`;
 }
 
 start();
@@ -72,8 +71,8 @@ function openAddress() {
 
 /** Take a question: show it in the form and the URL, and run it. `fresh`: even if its answer is known. */
 function ask(state, { keep = "push", fresh = false } = {}) {
-  page.state = state;
-  const address = writeState(state, translates());
+  page.state = { ...state, method: state.method ?? page.served.default_method };
+  const address = writeState(page.state, translates());
   if (keep === "replace") history.replaceState(null, "", address);
   else if (address !== location.hash) history.pushState(null, "", address);
   closeFile();
@@ -138,7 +137,7 @@ function showQuestion() {
   find("count-choice").hidden = find("continuation-choice").hidden = source || state.view !== "continue";
   find("hint").textContent = `How to read it: ${hintOn(state)}`;
   for (const box of find("models").querySelectorAll("input")) box.checked = state.models.includes(box.value);
-  for (const option of find("method").options) option.hidden = option.disabled = source && option.index > 1;
+  for (const option of find("method").options) option.hidden = option.disabled = !listMethods(source).includes(option.value);
 }
 
 function press(group, name, value) {
@@ -176,7 +175,7 @@ function drawModels() {
   find("models").hidden = models.length < 2;
 }
 
-/** At least one model, and either such that go on or such that translate. */
+/** At least one model is asked, and all of them continue text or all of them translate. */
 function chooseModel(box) {
   const kind = modelOf(box.value).translates;
   const checked = [...find("models").querySelectorAll("input")].filter((each) => each.checked && modelOf(each.value).translates === kind);
@@ -184,7 +183,7 @@ function chooseModel(box) {
   const read = form.readForm(page.state);
   const model = modelOf(models[0]);
   const example = exampleState(model);
-  // Ids are of one model; for several, and for another one, words are meant.
+  // Token ids belong to one model; several models, or another one, are asked about words.
   const word = (each) => (typeof each === "number" ? (page.names.get(each)?.trim() ?? null) : each);
   const foils = read.foils?.map(word).filter((each) => each !== null) ?? null;
   ask({
@@ -194,10 +193,15 @@ function chooseModel(box) {
     source: kind && !read.source ? example.source : read.source,
     sourceLanguage: model.source_languages.includes(read.sourceLanguage) ? read.sourceLanguage : example.sourceLanguage,
     targetLanguage: model.target_languages.includes(read.targetLanguage) ? read.targetLanguage : example.targetLanguage,
-    method: kind && !["alti-logit", "logit"].includes(read.method) ? "alti-logit" : read.method,
+    method: listMethods(kind).includes(read.method) ? read.method : page.served.default_method,
     target: word(read.target),
     foils: foils?.length === 0 && read.foils.length > 0 ? null : foils,
   });
+}
+
+/** The methods that explain a prompt, or a translation. */
+function listMethods(translation) {
+  return page.served.methods.filter((each) => !translation || each.translates).map((each) => each.name);
 }
 
 function drawMethods() {

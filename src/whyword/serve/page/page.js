@@ -1,16 +1,15 @@
-/* global question */
-
 /*
  * What the page knows, and what all of its parts ask of it.
  */
 
 import { failureLines } from "./columns.js";
+import { question } from "./sentences.js";
 import { emptyState } from "./state.js";
 
 export const find = (id) => document.getElementById(id);
 
 export const page = {
-  served: { models: [], methods: [], limits: {} },
+  served: { models: [], methods: [], default_method: null, limits: {} },
   state: emptyState(),
   columns: [],
   running: null, // an AbortController
@@ -37,9 +36,7 @@ export function shownDocuments() {
 }
 
 export function titleOf(answer) {
-  if (answer.target?.id !== undefined && answer.foils) return question(answer).textContent;
-  const text = answer.text ?? answer.target?.text;
-  return typeof text === "string" ? `Why ${text.trim().slice(0, 60)}?` : "whyword report";
+  return question(answer).textContent;
 }
 
 /** Say what is wrong, and what to do, above the answers. */

@@ -1,12 +1,12 @@
-/* global element, trimmed, visibleText */
-
 /*
  * The form: a prompt as text or as turns of a chat, the two words, and source and translation.
  *
  * A field for words can hold more than its text says (a token id, words with commas): `held`, until someone types in it.
  */
 
+import { element } from "./elements.js";
 import { find } from "./page.js";
+import { trimmed, visibleText } from "./visible_text.js";
 
 const ROLES = ["system", "user", "assistant"];
 

@@ -1,5 +1,3 @@
-/* global LINE, visibleText */
-
 /*
  * Asking the models: every column by itself, the explanation first and the candidates after it.
  */
@@ -10,6 +8,7 @@ import * as columns from "./columns.js";
 import { showSaving } from "./keeping.js";
 import { find, page, promptOf, shownDocuments, tell, titleOf, translates } from "./page.js";
 import * as form from "./prompt.js";
+import { LINE, visibleText } from "./visible_text.js";
 
 const KEPT = 24; // answers that going back shows at once
 
@@ -127,9 +126,9 @@ function notesOn({ target, foils, view }, answer) {
   const differing = answer.foils.length > 0 && target !== null && foils !== null;
   const note = (word, token) => {
     if (typeof word !== "string" || !token || word.trim().toLowerCase() === token.text.trim().toLowerCase()) return [];
-    const which = differing ? "the first in which it differs" : "the first of them";
-    const role = token === answer.target ? "explained is" : "the comparison is with";
-    return [`‘${visibleText(word.trim(), LINE).textContent}’ is several tokens; ${role} ‘${visibleText(token.text).textContent}’, ${which}.`];
+    const which = differing ? "the first that differs" : "the first of them";
+    const role = token === answer.target ? "explained" : "the foil";
+    return [`‘${visibleText(word.trim(), LINE).textContent}’ is several tokens; ‘${visibleText(token.text).textContent}’, ${which}, is ${role}.`];
   };
   return [...note(target, answer.target), ...(foils ?? []).flatMap((word, index) => note(word, answer.foils[index]))];
 }

@@ -1,5 +1,5 @@
 /*
- * What is asked, and how it is written into the URL's fragment: a link holds the whole question.
+ * What is asked, and how it is written into the fragment of the URL: a link holds the whole question.
  *
  * Words are strings and token ids are numbers; in the URL an id is written #123, and a word that starts with # gets
  * another one in front.
@@ -16,7 +16,7 @@ const SOURCES = [
   ["en", "Yesterday I read a book about history in the library."],
 ];
 
-/** The question of a page that nobody has asked anything yet. */
+/** The question before anything was asked. */
 export function emptyState() {
   return {
     models: [], // empty: the first
@@ -25,7 +25,7 @@ export function emptyState() {
     target: null, // null: the model's first choice
     foils: null, // null: the runner-up; empty: none
     view: "explain",
-    method: "alti-logit",
+    method: null, // null: the default of the server
     count: 12,
     continuation: "",
     chosen: 0, // which token of a continuation is open
@@ -38,7 +38,7 @@ export function emptyState() {
   };
 }
 
-/** A question with an answer worth seeing, for who opens the page for the first time. */
+/** A question with an answer worth seeing, for whoever opens the page for the first time. */
 export function exampleState(model) {
   return { ...emptyState(), ...EXAMPLE, ...(model.translates ? exampleSource(model) : {}) };
 }

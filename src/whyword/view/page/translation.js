@@ -1,14 +1,23 @@
-"use strict";
-
 /*
- * Draws the explanation of a translation: explained words over those of the source and those already written.
- * Comes before report.js in the page, and uses its elements, numbers and colours.
+ * The report of a translation: explained words over those of the source and those already written.
  */
 
-const TRANSLATION_HINT = "Choose a word to see what adds up to its logit.";
+import { makeScale, paint } from "./colour_scale.js";
+import { element, heading, paragraph, section, unitSwitch, watchEdges } from "./elements.js";
+import { notes, reportHeader } from "./header_and_notes.js";
+import { ledgerTable } from "./ledger_table.js";
+import { signed, total } from "./numbers.js";
+import { predictionTable } from "./prediction_table.js";
+import { question, sentence, wordingOf } from "./sentences.js";
+import { headerRow } from "./token_columns.js";
+import { chosenScores, crossSum, sideColumns } from "./translation_columns.js";
+import { LINK_LEAD, linkedSides } from "./translation_links.js";
+import { visibleText } from "./visible_text.js";
+
+const STEP_HINT = "Choose a word to see what adds up to its logit.";
 
 /** The parts of one translation: the matrix, of all blocks or of one, and the ledgers of the chosen word below. */
-function renderTranslation(translation, id) {
+export function renderTranslation(translation, id) {
   const chosen = element("div", { class: "chosen", id: `${id}-chosen`, "aria-live": "polite" });
   const state = { translation, unit: "words", block: null, chosen, place: contrastedPlace(translation) };
   const holder = element("div", { class: "scroll" });
@@ -29,31 +38,16 @@ function renderTranslation(translation, id) {
   draw();
   watchEdges(holder);
   showSteps(state, [state.place]);
-  const { source, target } = translation;
-  const asked = element(
-    "span",
-    { class: "question" },
-    "Why ",
-    element("q", {}, visibleText(trimmed(target.text), LINE)),
-    " for ",
-    element("q", {}, visibleText(trimmed(source.text), LINE)),
-    "?",
-  );
   return [
-    element(
-      "header",
-      {},
-      element("h1", {}, asked),
-      element("p", { class: "subtitle" }, ...subtitle(translation)),
-    ),
+    reportHeader(translation),
     section("Source and translation", "sides", element("p", { class: "lead" }, LINK_LEAD), linked),
     section(
       "Word by word",
       "triangle",
-      element("p", { class: "lead" }, shareLead(translation)),
+      ...paragraph("lead", ...sentence(wordingOf(translation).lead)),
       element("div", { class: "controls" }, units, blocks),
       holder,
-      element("p", { class: "readout" }, TRANSLATION_HINT),
+      element("p", { class: "readout" }, STEP_HINT),
     ),
     chosen,
     notes(translation),
@@ -63,13 +57,6 @@ function renderTranslation(translation, id) {
 /** The explained token that has a foil, or the first. */
 function contrastedPlace({ foils }) {
   return Math.max(0, foils.findIndex(Boolean));
-}
-
-function shareLead({ source_shares: shares, flagged, threshold }) {
-  const rows = "One row per word of the translation, over the words of the source and those already written.";
-  if (!shares) return rows;
-  const count = flagged.length === 1 ? "1 token is" : `${flagged.length || "no"} tokens are`;
-  return `${rows} Share: how much of the step came from the source (heuristic); ${count} below ${percent(threshold)}, ⚑ possibly hallucinated.`;
 }
 
 /** A list of blocks: all together, or one of them. */
@@ -82,9 +69,9 @@ function blockChoice({ by_block: byBlock }, choose) {
 
 /** Explained words or tokens over columns of source and prefix, with sums and shares. */
 function translationTable(state) {
-  const { translation, unit, block } = state;
+  const { translation, unit } = state;
   const { source, target, first } = translation;
-  const scores = block === null ? translation.scores : translation.by_block[block];
+  const scores = chosenScores(state);
   const sources = sideColumns(source, 0, source.tokens.length, 0, unit);
   const prefix = sideColumns(target, 0, target.tokens.length - 1, source.tokens.length, unit);
   const steps = sideColumns(target, first, target.tokens.length, -first, unit);
@@ -100,8 +87,7 @@ function translationTable(state) {
     element("th", { scope: "colgroup", colspan: String(sources.length) }, "source"),
     element("th", { scope: "colgroup", colspan: String(prefix.length), class: "divided" }, "already written"),
   );
-  const head = headerRow(columns);
-  head.cells[0].textContent = unit === "words" ? "word" : "token";
+  const head = headerRow(columns, unit === "words" ? "word" : "token");
   head.cells[1 + sources.length].classList.add("divided");
   if (shares) head.cells[0].after(heading("share", "col"));
   return element(
@@ -132,33 +118,22 @@ function translationRow(state, step, values, split, scale) {
   return element("tr", {}, element("th", { scope: "row" }, button), ...share, ...cells, sum);
 }
 
-function shareCell({ source_shares: shares, flagged, threshold }, members) {
+function shareCell(translation, members) {
+  const { source_shares: shares, flagged } = translation;
   const mean = total(members.map((place) => shares[place])) / members.length;
   const low = members.some((place) => flagged.includes(place));
-  const title = low ? `below ${percent(threshold)}: possibly hallucinated` : "share of the source";
-  return element("td", { class: low ? "share flagged" : "share", title }, `${(100 * mean).toFixed(0)} %${low ? " ⚑" : ""}`);
-}
-
-/** Tokens of one side as columns, alone or by word; members are shifted to their place in a row of numbers. */
-function sideColumns({ text, tokens }, start, stop, shift, unit) {
-  const own = tokens.slice(start, stop);
-  const columns = unit === "words" ? wordColumns({ text, tokens: own, forced: 0 }) : tokenColumns({ tokens: own, forced: 0 });
-  return columns.map((column) => ({ ...column, members: column.members.map((place) => place + start + shift) }));
-}
-
-/** The sum over explained tokens and columns, null where none of them could see it. */
-function crossSum(scores, step, column) {
-  const seen = step.members.flatMap((row) => column.members.map((place) => scores[row][place])).filter((value) => value !== null);
-  return seen.length > 0 ? total(seen) : null;
+  const { share = "", low_share: lowShare = "" } = wordingOf(translation);
+  return element("td", { class: low ? "share flagged" : "share", title: low ? lowShare : share }, `${(100 * mean).toFixed(0)} %${low ? " ⚑" : ""}`);
 }
 
 /** Show what adds up to the logits of some explained tokens. */
 function showSteps({ translation, chosen }, places) {
   const parts = places.map((place) => {
     const foil = translation.foils[place];
-    const step = { target: translation.choices[place], foils: foil ? [foil] : [], ledger: translation.ledgers[place] };
+    const wording = wordingOf(translation).steps?.[place];
+    const step = { target: translation.choices[place], foils: foil ? [foil] : [], ledger: translation.ledgers[place], wording };
     const name = element("h2", { class: "step" }, question(step));
-    return [name, element("div", { class: "overview" }, prediction(step), ledger(step))];
+    return [name, element("div", { class: "overview" }, predictionTable(step), ledgerTable(step))];
   });
   chosen.replaceChildren(...parts.flat());
 }

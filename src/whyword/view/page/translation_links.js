@@ -1,21 +1,24 @@
-"use strict";
-
 /*
  * Source and translation as running text: a word of either side lights the words it belongs to.
- * Comes before report.js in the page, and uses its elements, numbers and colours, and the sums of translation.js.
  */
 
-const LINK_LEAD = matchMedia("(hover: none)").matches
-  ? "Tap a word: of the translation, to light what it came from; of the source, to light what it led to."
-  : "Point at a word, or walk with the arrow keys: of the translation, to light what it came from; of the source, to light what it led to.";
+import { makeScale, paint } from "./colour_scale.js";
+import { element } from "./elements.js";
+import { signed } from "./numbers.js";
+import { chosenScores, crossSum, sideColumns } from "./translation_columns.js";
+import { LINE, quotedWord, visibleText } from "./visible_text.js";
+
+export const LINK_LEAD = matchMedia("(hover: none)").matches
+  ? "Tap a word of the translation to light what it came from, or a word of the source to light what it led to."
+  : "Point at a word of the translation, or move with the arrow keys, to light what it came from; at a word of the source, to light what it led to.";
 const LINK_HINT = "No word is chosen.";
 const LINKED = 4; // words that are named in the readout
 
 /** The two texts, and what is said about the word that is pointed at. */
-function linkedSides(state) {
-  const { translation, unit, block } = state;
+export function linkedSides(state) {
+  const { translation, unit } = state;
   const { source, target, first } = translation;
-  const scores = block === null ? translation.scores : translation.by_block[block];
+  const scores = chosenScores(state);
   const sources = sideColumns(source, 0, source.tokens.length, 0, unit).map((column) => linkedWord(column, "source"));
   const written = sideColumns(target, first, target.tokens.length, -first, unit).map((column) => linkedWord(column, "target"));
   // What is written is read by later steps at its place in a row, after the source and what was forced.
@@ -94,10 +97,10 @@ function describePartners(chosen, partners, scale) {
       .sort((one, two) => Math.abs(two.value) - Math.abs(one.value))
       .slice(0, LINKED)
       .filter(({ value }) => Number(value.toFixed(scale.digits)) !== 0);
-  const listedWords = (found) => found.flatMap(({ word, value }, index) => [index > 0 ? ", " : " ", quotedWord(word.column.text), ` ${signed(value, scale.digits)}`]);
+  const listWords = (found) => found.flatMap(({ word, value }, index) => [index > 0 ? ", " : " ", quotedWord(word.column.text), ` ${signed(value, scale.digits)}`]);
   const quoted = element("strong", {}, quotedWord(chosen.column.text));
-  if (chosen.side === "source") return [quoted, " of the source led to", ...listedWords(strongest("target")), "."];
+  if (chosen.side === "source") return [quoted, " of the source led to", ...listWords(strongest("target")), "."];
   const earlier = strongest("target");
-  const rest = earlier.length > 0 ? ["; from what was already written", ...listedWords(earlier)] : [];
-  return [quoted, " came from", ...listedWords(strongest("source")), " of the source", ...rest, "."];
+  const rest = earlier.length > 0 ? ["; from what was already written", ...listWords(earlier)] : [];
+  return [quoted, " came from", ...listWords(strongest("source")), " of the source", ...rest, "."];
 }

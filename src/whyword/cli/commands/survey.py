@@ -1,0 +1,108 @@
+"""whyword survey: what neurons, or heads, add on average over datasets."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import InputError
+from ..interruption import name_command, say_kept, when_stopped
+from ..options import DataFolder, DatasetNames, Limit, SplitText, UnitOutput
+from ..reporting import Allow, Debug, Dtype, Json, ModelName, print_json, reporting, show_progress, tell
+from ..sources import open_models, read_dataset_files
+
+if TYPE_CHECKING:
+    from ...data import Dataset
+    from ...models import Model
+
+__all__ = ["survey"]
+
+
+@reporting
+def survey(
+    datasets: DatasetNames,
+    data: DataFolder = None,
+    model: ModelName = None,
+    split: SplitText = None,
+    heads: Annotated[bool, typer.Option("--heads", help="Attention heads instead of neurons.")] = False,
+    neuron: Annotated[
+        str | None,
+        typer.Option(
+            "--neuron",
+            metavar="NAME",
+            help="Show the examples where this neuron (12.383) is most active instead.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="RUN",
+            help="Folder for sums, tables and figures; a run that was stopped goes on.",
+        ),
+    ] = None,
+    limit: Limit = None,
+    top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Show the N strongest.")] = 10,
+    output: UnitOutput = None,
+    dtype: Dtype = None,
+    allow: Allow = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what neurons (or heads) add on average over datasets, by group; or when one neuron is active."""
+    from rich.console import Console
+
+    from ...document.kinds import ANSWERS_SCHEMA, SURVEY_SCHEMA
+    from ...inside.split import read_split
+    from ...view.saving import require_format, save_documents
+    from ...view.showing import print_by_kind
+
+    if neuron is not None and (out or heads or split):
+        raise InputError(
+            "--neuron was given with --out, --heads or --split.", "It needs none of them: leave them out."
+        )
+    for path in output or []:
+        require_format(path, SURVEY_SCHEMA if neuron is None else ANSWERS_SCHEMA)
+    groups, read = read_split(split), read_dataset_files(datasets, data)
+    (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or ())
+    if neuron is None:
+        document = _survey(loaded, read, groups, "heads" if heads else "neurons", (out, limit, top))
+    else:
+        from ...inside.top_examples import find_answers
+
+        with show_progress(f"Looking into {loaded.name} …"):
+            document = find_answers(loaded, read, neuron, top=top, limit=limit).to_dict()
+    saved = [each for path in output or [] for each in save_documents([document], path)]
+    if json:
+        print_json(document)
+    else:
+        print_by_kind(document, Console(highlight=False))
+    for path in saved:
+        tell(f"Saved {path}")
+
+
+def _survey(
+    model: "Model",
+    datasets: "list[Dataset]",
+    split: Any,
+    part: str,
+    asked: tuple[Path | None, int | None, int],
+) -> dict[str, Any]:
+    from ...inside.survey import survey
+    from ...inside.survey_files import save_survey
+    from ...inside.tally import count_examples
+
+    out, limit, top = asked
+
+    def say() -> str:
+        if out is None:
+            return f"nothing was kept. A run that can go on: {name_command()} --out RUN"
+        return say_kept(out, count_examples(out / f"{part}.safetensors"), "examples")
+
+    with when_stopped(say), show_progress(f"Looking into {model.name} …"):
+        document = survey(model, datasets, part=part, split=split, folder=out, limit=limit).to_dict(top)
+        if out is not None:
+            save_survey(document, out)
+    if out is not None:
+        tell(f"Saved {out}")
+    return document

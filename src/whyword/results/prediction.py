@@ -1,0 +1,47 @@
+"""What a model would go on with, and its JSON document."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..document.kinds import PREDICTION_SCHEMA
+from .shown import Shown
+
+__all__ = ["Choice", "Prediction"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A token the model could have gone on with."""
+
+    id: int | None
+    """The token's id; None: several tokens together."""
+    text: str
+    """The text it stands for."""
+    logit: float
+    """Before it is capped, where the model caps its logits (Gemma 2)."""
+    probability: float
+    """Between 0 and 1, of the whole vocabulary."""
+    capped: float | None = None
+    """The logit after the cap, which the probability comes from; None where the model has no cap."""
+
+
+@dataclass(frozen=True)
+class Prediction(Shown, Sequence[Choice]):
+    """The tokens that a model would go on with, the likeliest first."""
+
+    schema: ClassVar[str] = PREDICTION_SCHEMA
+    model: str
+    """The model's name."""
+    choices: tuple[Choice, ...]
+    """The tokens, the likeliest first."""
+
+    def __len__(self) -> int:
+        return len(self.choices)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self.choices[index]
+        return Prediction(self.model, found) if isinstance(index, slice) else found
+
+    def __iter__(self) -> Iterator[Choice]:
+        return iter(self.choices)

@@ -1,0 +1,102 @@
+"""Compare a recorded run with a run of the same prompts that nothing touches."""
+
+import inspect
+from collections.abc import Hashable, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..maths.proof import Identity, require_close, tolerance_of
+from ..models.model import Model
+from .own_attention import name_attention
+from .precision import keep_precision
+from .running import make_inputs, run_inputs
+from .trace import Trace
+
+__all__ = ["VERIFY", "verify_run"]
+
+VERIFY = ("auto", "always", "load")
+"""When recorded runs are compared: the first time that a kind of run is met, every time, or at load only."""
+Ids = Sequence[Sequence[int]]
+
+
+def verify_run(model: Model, trace: Trace, prompts: Ids, sources: Ids | None) -> None:
+    """Compare a recorded run with an untouched one, where a run of this kind was not compared before."""
+    if model.verify == "load":
+        return
+    kind, compared = _find_kind(model, prompts, sources), model.lengths.compared
+    if model.verify == "auto" and kind in compared:
+        return
+    rows, expected = _read_untouched(model, trace, prompts, sources)
+    require_close(
+        Identity.RECORDED_RUN,
+        "whole model",
+        found=trace.logits[rows],
+        expected=expected.to(trace.logits),
+        scale=_scale(model, expected),
+        tolerance=tolerance_of(model.dtype),
+    )
+    compared.add(kind)
+
+
+def _find_kind(model: Model, prompts: Ids, sources: Ids | None) -> Hashable:
+    """Say what kind of run this is: by the attention function, and by the lengths of what is read."""
+    return name_attention(model), *(
+        None if ids is None else _find_lengths(model, ids) for ids in (prompts, sources)
+    )
+
+
+def _find_lengths(model: Model, ids: Ids) -> Hashable:
+    """Give what lengths have in common, in powers of two and between thresholds."""
+    shortest, longest = min(map(len, ids)), max(map(len, ids))
+    classes = model.lengths.find(shortest), model.lengths.find(longest)
+    return (longest - 1).bit_length(), classes, longest > shortest
+
+
+def _read_untouched(
+    model: Model, trace: Trace, prompts: Ids, sources: Ids | None
+) -> tuple[list[int], Float[Tensor, "row vocab"]]:
+    """Run every prompt alone, without padding; give rows of the trace, and the logits there.
+
+    In half precision prompts are run together, as they were recorded: matrices of another shape are rounded
+    in another way. Rows that are padding are left out.
+    """
+    each, rows, logits = trace.places.each, list[int](), list[Tensor]()
+    together = [range(len(prompts))] if model.dtype.itemsize == 2 else [[one] for one in range(len(prompts))]
+    for examples in together:
+        own = [prompts[example] for example in examples]
+        read = None if sources is None else [sources[example] for example in examples]
+        places = [
+            [position for position in trace.places.ranges[example] if position < len(prompts[example])]
+            for example in examples
+        ]
+        kept = sorted({position for positions in places for position in positions})
+        found = _run(model, own, read, kept)
+        for row, (example, positions) in enumerate(zip(examples, places, strict=True)):
+            first = trace.places.ranges[example].start
+            rows += [example * each + position - first for position in positions]
+            logits.append(found[row, [kept.index(position) for position in positions]])
+    return rows, torch.cat(logits)
+
+
+def _run(
+    model: Model, prompts: Ids, sources: Ids | None, positions: Sequence[int]
+) -> Float[Tensor, "example position vocab"]:
+    """Run the network as it is, and give the logits at some positions."""
+    inputs = make_inputs(model, prompts, sources)
+    index = torch.tensor(positions, device=model.device)
+    with keep_precision(model.dtype):
+        if "logits_to_keep" in inspect.signature(model.network.forward).parameters:  # a vocabulary is wide
+            return run_inputs(model, inputs, logits_to_keep=index).to(model.compute_dtype)
+        return run_inputs(model, inputs)[:, index].to(model.compute_dtype)
+
+
+def _scale(model: Model, logits: Float[Tensor, "position vocab"]) -> Tensor:
+    """Give the size that errors of logits are relative to: the largest that was unembedded, or a logit's own.
+
+    Some models add −10,000 to the logit of padding, beside which no error of another would show.
+    """
+    if model.logit_bias is None:
+        return logits.abs().amax()
+    return torch.maximum((logits - model.logit_bias.to(logits)).abs().amax(), logits.abs())

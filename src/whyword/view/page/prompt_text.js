@@ -1,0 +1,41 @@
+/*
+ * The prompt as running text, each piece tinted by its score, and the slot that is explained.
+ */
+
+import { paint, scaleOf, shown } from "./colour_scale.js";
+import { element } from "./elements.js";
+import { PROSE, TOKEN, visibleParts, visibleText } from "./visible_text.js";
+
+export function promptText(explanation) {
+  const scale = scaleOf(explanation, explanation.scores);
+  const text = element("p", { class: "prompt", dir: "auto", tabindex: "0", role: "group", "aria-label": "Prompt" });
+  for (const piece of promptPieces(explanation)) {
+    const part = element("span", { class: piece.forced ? "piece forced" : "piece", title: shown(piece.score, { ...scale, digits: 4 }) });
+    part.append(...visibleParts(piece.text, PROSE)); // not isolated: words run on over pieces, from right to left too
+    paint(part, piece.score, scale);
+    text.append(part);
+  }
+  const { text: target } = explanation.target;
+  text.append(element("span", { class: "slot", title: "explained here" }, visibleText(target, /\S/.test(target) ? PROSE : TOKEN)));
+  return text;
+}
+
+/**
+ * Cut the text where tokens end. Tokens without characters of their own (several bytes of one character) add to the
+ * piece before them; special tokens that are not in the text are left out here and shown in the heat map.
+ */
+function promptPieces({ text, tokens, scores, forced }) {
+  const characters = Array.from(text); // offsets count code points
+  const pieces = [];
+  let reached = characters.slice(0, tokens[0].start).join("").trim() ? tokens[0].start : 0;
+  tokens.forEach((token, index) => {
+    if (token.end > reached) {
+      const piece = characters.slice(reached, token.end).join("");
+      pieces.push({ text: piece, score: scores[index], forced: index >= tokens.length - forced });
+      reached = token.end;
+    } else if (token.end > token.start && pieces.length > 0) {
+      pieces.at(-1).score += scores[index];
+    }
+  });
+  return pieces;
+}

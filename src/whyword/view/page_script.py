@@ -1,0 +1,45 @@
+"""The script of a saved report: the modules of page/, joined into one.
+
+Modules import from each other by name, `import { a, b } from "./module.js";`, and export where they declare.
+Without these words, in the order of their imports, they are one script: no two of them declare the same name.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+
+__all__ = ["ENTRY", "IMPORT", "join_modules", "read_modules"]
+
+ENTRY = "saved_report.js"
+"""The module that starts a saved report."""
+IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:const|function|class) )", re.MULTILINE)
+
+
+@cache
+def read_modules() -> Mapping[str, str]:
+    """Read the modules of the page, by file name."""
+    folder = files(__package__) / "page"
+    return {
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted(folder.iterdir(), key=lambda path: path.name)
+        if path.name.endswith(".js")
+    }
+
+
+@cache
+def join_modules() -> str:
+    """Give the script of a saved report: every module after those that it imports from."""
+    modules = read_modules()
+    order = dict.fromkeys(_list_needed(modules, ENTRY))
+    return "".join(_EXPORT.sub("", IMPORT.sub("", modules[name])) for name in order)
+
+
+def _list_needed(modules: Mapping[str, str], name: str, above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Name the modules that one needs, those that it imports from before itself."""
+    if name in above:
+        raise ValueError(f"{' imports '.join([*above, name])}: modules import in one direction.")
+    for _, other in IMPORT.findall(modules[name]):
+        yield from _list_needed(modules, other, (*above, name))
+    yield name
