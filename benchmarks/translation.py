@@ -17,6 +17,7 @@ import whyword
 from whyword.ask.sentence_pair import Pair, pair_up
 from whyword.ledger import Target, close, read_off
 from whyword.pipeline.one_translation import record_pairs
+from whyword.trace import Plan
 from whyword.trace.running import run
 
 from measure import check, interleave, parse, publish
@@ -67,7 +68,7 @@ def _runs(model: whyword.Model, batch: list[Pair]) -> dict[str, Any]:
 
 def _update(model: whyword.Model, pairs: list[Pair]) -> None:
     """Read off all updates of a batch, proven, without an explanation for each."""
-    trace = record_pairs(model, pairs, 0)
+    trace = record_pairs(model, pairs, Plan())
     targets = [Target(id_) for pair in pairs for id_ in pair.explained]
     close(model, read_off(model, trace, targets), list(trace.places))
 

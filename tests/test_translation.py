@@ -17,6 +17,7 @@ from whyword.ledger import Target, read_off
 from whyword.models.testing.tiny_families import TRANSLATORS, build
 from whyword.pipeline.one_translation import read_foil, record_pairs
 from whyword.tokens.slow_tokenizers import match_pieces
+from whyword.trace import Plan
 
 from families import prompt_of
 
@@ -176,7 +177,7 @@ def test_a_foil_at_a_word(m2m: whyword.Model) -> None:
 def test_shares_of_source_and_prefix_add_up_to_one(name: str) -> None:
     model = whyword.load(build(name, torch.float64))
     pairs = [pair_up(model, prompt_of(9), prompt_of(6, 1)), pair_up(model, prompt_of(4, 2), prompt_of(3, 3))]
-    trace = record_pairs(model, pairs, 3)
+    trace = record_pairs(model, pairs, Plan(3))
     mixing = mix_jointly(trace)
     for source, prefix in zip(mixing.source, mixing.prefix, strict=True):
         assert (source >= 0).all()
@@ -257,7 +258,7 @@ def test_mixing_is_what_a_plain_script_gives() -> None:
             mixed, prefix = across[:, :-1] @ encoder + kept @ mixed, kept @ prefix
     assert explained.source_shares is not None
     torch.testing.assert_close(explained.source_shares.double(), mixed.sum(-1), rtol=1e-5, atol=1e-5)
-    trace = record_pairs(model, [pair_up(model, source, target)], 3)
+    trace = record_pairs(model, [pair_up(model, source, target)], Plan(3))
     found = mix_jointly(trace)
     torch.testing.assert_close(found.encoder[0], encoder)
     torch.testing.assert_close(found.source[-1][0], mixed)

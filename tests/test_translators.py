@@ -183,7 +183,7 @@ def test_real_weights_over_gold_pairs(opus: whyword.Model, shared: Path) -> None
     worst = 0.0
     for start in range(0, 50, 10):
         batch = pairs[start : start + 10]
-        trace = record_pairs(opus, batch, 0)
+        trace = record_pairs(opus, batch, Plan())
         tokens = [[*pair.explained, *pair.explained[-1:] * trace.places.each] for pair in batch]
         every = [Target(id_) for ids in tokens for id_ in ids[: trace.places.each]]
         closed = close(opus, read_off(opus, trace, every), list(trace.places))

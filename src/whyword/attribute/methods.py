@@ -41,7 +41,10 @@ class Measure:
     by_block: bool = False
     """Whether scores are sums over blocks; otherwise there is one row for all of them."""
     adds_up: bool = False
-    """Whether scores add up to attention's part of the logit (difference)."""
+    """Whether scores add up to the logit (difference), or a part of it."""
+    sum_of: str = "attention"
+    """What scores add up to, where they do. attention: its part of the logit (difference), which its direct
+    updates are; difference: all of it but what biases add."""
     contrastive: bool = True
     """Whether they depend on target and foil."""
     heuristic: str | None = None
@@ -79,6 +82,8 @@ class Method:
     """Whether an explanation keeps the mixing of the explained position."""
     mixed: Callable[[int], int] = _none
     """In how many blocks, of so many, it needs contributions."""
+    frozen: bool = False
+    """Whether it pulls directions back through the run, held fixed: its scores are read at a depth."""
     rolled: Callable[[int], int] = _none
     """In how many blocks it needs attention between all positions."""
     differentiated: Callable[[int], int] = _none
@@ -135,6 +140,20 @@ METHODS: Mapping[str, Method] = {
         title="Logit",
         published=True,
         translated_by="source_and_prefix:explain_directly",
+    ),
+    "flow": Method(
+        Measure(
+            "logits",
+            "what of the logit (difference) is at the token's position, at one depth",
+            adds_up=True,
+            sum_of="difference",
+            heuristic="what is held fixed",
+        ),
+        "flow:attribute_flow",
+        title="Flow",
+        compared=False,
+        translated_by="flow:translate_flow",
+        frozen=True,
     ),
     "erasure": Method(
         Measure("probability", f"{_LOST} {_HIDDEN}"),
@@ -246,4 +265,5 @@ def plan_methods(model: "Model", names: Iterable[str]) -> "Plan":
         mixed_blocks=max(method.mixed(blocks) for method in methods),
         rolled_blocks=max(method.rolled(blocks) for method in methods),
         differentiated_blocks=max(method.differentiated(blocks) for method in methods),
+        frozen=any(method.frozen for method in methods),
     )

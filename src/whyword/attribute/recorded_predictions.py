@@ -29,6 +29,8 @@ class Predictions:
     trace: Trace
     targets: Sequence[Target]
     ledgers: Sequence[Ledger]
+    depth: int | None = None
+    """The depth at which flow is read; None: its own."""
     _shared: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     @property

@@ -11,6 +11,7 @@ Cross-attention updates go through M_enc, those of self-attention through both m
 [Ferrando et al. 2022, "Towards Opening the Black Box of Neural Machine Translation"].
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +19,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from ..ledger import Entries
+from ..ledger import Entries, Target
+from ..models.model import Model
 from ..trace import Trace
 
 __all__ = [
@@ -56,12 +58,16 @@ class JointMixing:
         return trace.places.pick(self.source[-1]).sum(-1).flatten()
 
 
-def explain_directly(trace: Trace, entries: Entries) -> tuple[JointUpdates, None]:
+def explain_directly(
+    model: Model, trace: Trace, entries: Entries, targets: Sequence[Target]
+) -> tuple[JointUpdates, None]:
     """Give updates by the position they come from (logit); nothing is said of shares."""
     return sum_heads(entries), None
 
 
-def explain_tracked(trace: Trace, entries: Entries) -> tuple[JointUpdates, Float[Tensor, " position"]]:
+def explain_tracked(
+    model: Model, trace: Trace, entries: Entries, targets: Sequence[Target]
+) -> tuple[JointUpdates, Float[Tensor, " position"]]:
     """Give updates tracked back to the input (alti-logit), and the share of the source at every position."""
     mixing = mix_jointly(trace)
     return attribute_jointly(trace, entries, mixing), mixing.shares(trace)

@@ -223,6 +223,10 @@ def kind_of(document: Any) -> Kind:
 
 _EXACT = "The updates add up to the model's logit; the error is in the ledger."
 _MIXING = "Mixing (alti-logit) is a heuristic, and MLPs are not traced further back."
+_FIXED = (
+    "Flow holds fixed what the run computed: attention weights, norm statistics, router weights, the ratio "
+    "act(z)/z of every activation. That a gated product gives half of itself to each factor is a convention."
+)
 _USE = "A debugging tool to be used with others, not a definitive account of why a model did something."
 NEURON_NOTES = {
     "exact": "The updates of a block's neurons and its bias add up to the ledger's entry of that MLP.",
@@ -264,9 +268,14 @@ def notes_of(methods: Iterable[str]) -> dict[str, str]:
     measures = {name: measure_of(name) for name in names}
     others = [name for name in names if not measures[name].adds_up]
     blind = [name for name in names if not measures[name].contrastive]
-    notes = {"exact": _EXACT, "heuristic": _MIXING, "use": _USE}
-    if len(others) == len(names) and "alti" not in names:
-        del notes["heuristic"]
+    mixing = "alti" in names or any(each.adds_up and each.sum_of == "attention" for each in measures.values())
+    whole = any(each.adds_up and each.sum_of == "difference" for each in measures.values())
+    notes = {"exact": _EXACT}
+    if mixing:
+        notes["heuristic"] = _MIXING
+    if whole:
+        notes["held fixed"] = _FIXED
+    notes["use"] = _USE
     if others:
         named = ", ".join(f"{name} ({measures[name].unit})" for name in others)
         notes["baseline"] = f"Scores that do not add up to the logit (difference), with their units: {named}."

@@ -107,7 +107,8 @@ def _scores(comparison: Comparison, method: str) -> list[float]:
 
 def _scores_with_embedding(comparison: Comparison, method: str) -> list[float]:
     scores = _scores(comparison, method)
-    if measure_of(method).adds_up:
+    measure = measure_of(method)
+    if measure.adds_up and measure.sum_of == "attention":
         scores[-1] += comparison.ledger.embedding
     return scores
 

@@ -71,6 +71,16 @@ class Identity(Enum):
         "logit",
         "Something lies between the unembedding and the logit: logit_multiplier, logit_divisor or logit_cap.",
     )
+    FLOW = (
+        "flow at all positions + bias",
+        "logit",
+        "A part of the network is not the affine map that flow takes it for.",
+    )
+    EDGES = (
+        "flow below + edges in − edges out + biases",
+        "flow above",
+        "Attention is not all that moves between positions.",
+    )
     NEURONS = ("neurons + bias", "the ledger's entry of an MLP", "")
     SOURCE_EMBEDDINGS = ("logits of the source's embeddings", "those of its ids", "")
 

@@ -25,7 +25,16 @@ from ..runs.progress import report
 from ..tokens import Tokens
 from ..trace import Plan
 from ..trace.memory_plan import Request, estimate, free_memory
-from .one_prompt import Word, ask, compare_trace, last_places, list_methods, record_contexts, require_decoder
+from .one_prompt import (
+    Word,
+    ask,
+    compare_trace,
+    last_places,
+    list_methods,
+    record_contexts,
+    require_decoder,
+    require_depth,
+)
 
 __all__ = ["Asked", "compare_batch", "cut_prompts", "explain_batch", "run_prompts"]
 
@@ -51,16 +60,17 @@ def explain_batch(
     targets: Word | Iterable[Word | None] | None = None,
     foils: Word | Iterable[Word | Sequence[Word] | None] | None = "auto",
     method: str = DEFAULT_METHOD,
+    depth: int | None = None,
     batch_size: int | None = None,
 ) -> Iterator[Explanation]:
     """Explain the next token of many prompts, in order, with one run of the network per batch.
 
     `targets`, `foils`: one for each prompt (see `explain`), or one for all. `batch_size`: the most prompts of
     a run; None: as many as help, and fit into half of the free memory. Up to 1,024 prompts (or 16 batches)
-    are read ahead.
+    are read ahead. `depth`: see `explain`.
     """
     compared = compare_batch(
-        model, prompts, targets=targets, foils=foils, methods=[method], batch_size=batch_size
+        model, prompts, targets=targets, foils=foils, methods=[method], depth=depth, batch_size=batch_size
     )
     return (comparison[method] for comparison in compared)
 
@@ -72,6 +82,7 @@ def compare_batch(
     targets: Word | Iterable[Word | None] | None = None,
     foils: Word | Iterable[Word | Sequence[Word] | None] | None = "auto",
     methods: Sequence[str] | None = None,
+    depth: int | None = None,
     batch_size: int | None = None,
 ) -> Iterator[Comparison]:
     """Explain the next token of many prompts by several methods, in order.
@@ -84,9 +95,10 @@ def compare_batch(
         raise InputError(f"batch_size is {batch_size}.", "Pass the number of prompts per batch, at least 1.")
     if isinstance(prompts, str):
         raise InputError("The prompts are one text.", "Pass a list of prompts; for a single one use explain.")
-    asked = _read(require_decoder(model), prompts, targets, foils)
+    require_depth(require_decoder(model), depth, names)
+    asked = _read(model, prompts, targets, foils)
     total = len(prompts) if isinstance(prompts, Sequence) else None
-    return _compare_all(model, asked, names, batch_size, total)
+    return _compare_all(model, asked, names, depth, batch_size, total)
 
 
 @dataclass(frozen=True)
@@ -108,6 +120,7 @@ def _compare_all(
     model: Model,
     asked: Iterator[Asked | InputError],
     methods: list[str],
+    depth: int | None,
     batch_size: int | None,
     total: int | None,
 ) -> Iterator[Comparison]:
@@ -117,7 +130,7 @@ def _compare_all(
         found: dict[int, Comparison | InputError] = {}
         read = [each for each in window if isinstance(each, Asked)]
         batches = cut_prompts(model, read, plan, batch_size)
-        for results in run_prompts(batches, lambda batch: _compare_together(model, batch, methods)):
+        for results in run_prompts(batches, lambda batch: _compare_together(model, batch, methods, depth)):
             found.update(results)
             while done in found:
                 comparison = found.pop(done)
@@ -205,7 +218,7 @@ def _pays(model: Model, examples: int, tokens: int, plan: Plan, room: int) -> bo
 
 
 def _compare_together(
-    model: Model, batch: Sequence[Asked], methods: list[str]
+    model: Model, batch: Sequence[Asked], methods: list[str], depth: int | None
 ) -> list[tuple[int, Comparison | InputError]]:
     """Compare methods on the prompts of a batch, from one recorded run."""
     contexts = [each.context for each in batch]
@@ -219,7 +232,7 @@ def _compare_together(
             refused[each.number] = _refuse(each.number, error)
             targets.append(Target(int(logits.argmax())))
     forced = [len(each.question.forced) for each in batch]
-    compared = compare_trace(model, contexts, trace, targets, methods, forced)
+    compared = compare_trace(model, contexts, trace, targets, methods, forced, depth)
     return [
         (each.number, refused.get(each.number, comparison))
         for each, comparison in zip(batch, compared, strict=True)

@@ -11,6 +11,7 @@ from ..ask.prompt import Prompt, continue_prompt, extend_prompt, read_prompt, re
 from ..ask.question import AUTO, Question, choose, pose
 from ..attribute import METHODS, Predictions, find_methods, plan_methods
 from ..attribute.alti_logit import mix
+from ..attribute.flow import find_depth, trace_flow
 from ..attribute.methods import COMPARED, DEFAULT_METHOD
 from ..attribute.mixing_rows import mix_rows
 from ..errors import InputError
@@ -35,16 +36,21 @@ def explain(
     target: Word | None = None,
     foil: Word | Sequence[Word] | None = "auto",
     method: str = DEFAULT_METHOD,
+    depth: int | None = None,
     max_memory: int | str | None = None,
 ) -> Explanation:
     """Explain why the next token of a prompt is the target and not the foil.
 
     `target`: a word or token id; None: the model's first choice. `foil`: the same, or several (the mean of
     their directions); "auto": the model's runner-up; None: no contrast, the logit of the target itself. Words
-    of several tokens are explained at the first token where target and foil differ. `max_memory`: bytes, or a
+    of several tokens are explained at the first token where target and foil differ. `depth`: where flow is
+    read, from 0 (before block 1) to the number of blocks; None: a tenth of them. `max_memory`: bytes, or a
     text such as "2GB", that the explanation may take beyond the forward pass; None: what is free.
     """
-    return compare(model, prompt, target=target, foil=foil, methods=[method], max_memory=max_memory)[method]
+    compared = compare(
+        model, prompt, target=target, foil=foil, methods=[method], depth=depth, max_memory=max_memory
+    )
+    return compared[method]
 
 
 def compare(
@@ -54,6 +60,7 @@ def compare(
     target: Word | None = None,
     foil: Word | Sequence[Word] | None = "auto",
     methods: Sequence[str] | None = None,
+    depth: int | None = None,
     max_memory: int | str | None = None,
 ) -> Comparison:
     """Explain one prediction by several methods, from one recorded run and the further runs of baselines.
@@ -62,10 +69,11 @@ def compare(
     the name of their method: `compare(...)["erasure"]`.
     """
     names = list_methods(methods)
-    context, question = ask(require_decoder(model), prompt, target, foil)
+    require_depth(require_decoder(model), depth, names)
+    context, question = ask(model, prompt, target, foil)
     trace = record_contexts(model, [context], last_places([context]), names, max_memory)
     targets = [choose(question, trace.logits[0])]
-    (comparison,) = compare_trace(model, [context], trace, targets, names, [len(question.forced)])
+    (comparison,) = compare_trace(model, [context], trace, targets, names, [len(question.forced)], depth)
     return comparison
 
 
@@ -76,6 +84,7 @@ def explain_continuation(
     *,
     foil: str | None = "auto",
     method: str = DEFAULT_METHOD,
+    depth: int | None = None,
     new_tokens: int = 20,
     max_memory: int | str | None = None,
 ) -> Continuation:
@@ -84,12 +93,13 @@ def explain_continuation(
     `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
     `foil`: "auto": the runner-up at each position; None: no contrast. `.sum()` explains the whole
     continuation.
-    `max_memory`: see `explain`.
+    `depth`, `max_memory`: see `explain`.
     """
     names = list_methods([method])
+    require_depth(require_decoder(model), depth, names)
     if foil not in (None, AUTO):
         raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
-    tokens = read_prompt(require_decoder(model), prompt)
+    tokens = read_prompt(model, prompt)
     ids = _continuation_ids(model, tokens, continuation, new_tokens)
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
     explanations: list[Explanation] = []
@@ -102,7 +112,7 @@ def explain_continuation(
             choose(Question((), id_, (), runner_up=foil == AUTO), logits)
             for id_, logits in zip(ids[len(explanations) :], trace.logits, strict=False)
         ]
-        compared = compare_trace(model, [own], trace, targets, names, [0])
+        compared = compare_trace(model, [own], trace, targets, names, [0], depth)
         explanations += [comparison[method] for comparison in compared]
     return Continuation(tuple(explanations))
 
@@ -132,6 +142,19 @@ def list_methods(names: Sequence[str] | None) -> list[str]:
     if isinstance(names, str):
         raise InputError(f"The methods are one text, {names!r}.", f"Pass a list, such as [{names!r}].")
     return list(find_methods(COMPARED if names is None else names))
+
+
+def require_depth(model: Model, depth: int | None, methods: Sequence[str]) -> None:
+    """Refuse a depth that the model has not, or that none of the methods is read at."""
+    if depth is None:
+        return
+    having = [name for name, method in METHODS.items() if method.frozen]
+    if not set(having) & set(methods):
+        raise InputError(
+            f"depth is {depth!r}, but {', '.join(methods)} has no depth.",
+            f"Leave it out, or use a method that has: {', '.join(having)}.",
+        )
+    find_depth(model, depth)
 
 
 def require_decoder(model: object) -> Model:
@@ -191,14 +214,16 @@ def compare_trace(
     targets: Sequence[Target],
     methods: Sequence[str],
     forced: Sequence[int],
+    depth: int | None = None,
 ) -> Iterator[Comparison]:
     """Explain every position of a trace by every method, example after example."""
     ledgers = settle(model, trace, targets)
-    predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers)
+    predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers, depth)
     attributions = {name: METHODS[name].attribute(predictions) for name in methods}
     # One position per example only: for every position of a continuation it would cost as much as the run.
     kept = any(METHODS[name].keeps_mixing for name in methods) and trace.places.each == 1
     mixing = mix_rows(model, trace) if kept else None
+    flows = predictions.share(trace_flow) if trace.frozen is not None else None
     numbers = _read_numbers(model, trace, targets)
     for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
         example = row // trace.places.each
@@ -214,6 +239,7 @@ def compare_trace(
             by_block={name: matrices[row].float() for name, matrices in attributions.items()},
             ledger=ledgers[row],
             mixing=None if mixing is None else mixing[row].float(),
+            traced=None if flows is None else flows[row],
         )
 
 

@@ -63,10 +63,11 @@ def explain_translation(
         place, other = _place_foil(model, pair, *word, languages)
         targets[place] = Target(targets[place].token, (other,))
     blocks, explained_by = len(model.blocks), METHODS[method]
-    trace = record_pairs(model, [pair], blocks if explained_by.mixed(blocks) else 0)
+    mixed = blocks if explained_by.mixed(blocks) else 0
+    trace = record_pairs(model, [pair], Plan(mixed, frozen=explained_by.frozen))
     entries = read_off(model, trace, targets)
     ledgers = give_ledgers(model, trace, entries)
-    updates, shares = explained_by.translate(trace, entries)
+    updates, shares = explained_by.translate(model, trace, entries, targets)
     choices, foils = _choose(model, pair, trace, targets)
     return Translation(
         model=model.name,
@@ -94,7 +95,7 @@ def require_translator(model: Model) -> Model:
     return model
 
 
-def record_pairs(model: Model, pairs: Sequence[Pair], mixed_blocks: int) -> Trace:
+def record_pairs(model: Model, pairs: Sequence[Pair], plan: Plan) -> Trace:
     """Record the explained steps of several pairs; shorter pairs have steps beyond their end, to be cut off.
 
     All pairs must have the same number of forced tokens.
@@ -102,7 +103,7 @@ def record_pairs(model: Model, pairs: Sequence[Pair], mixed_blocks: int) -> Trac
     longest, first = max(len(pair.prompt) for pair in pairs), pairs[0].first
     places = Places((range(first - 1, longest),) * len(pairs))
     prompts, sources = [pair.prompt for pair in pairs], [pair.source.ids for pair in pairs]
-    return record(model, prompts, places, Plan(mixed_blocks), sources)
+    return record(model, prompts, places, plan, sources)
 
 
 def read_foil(foil: object) -> tuple[str | int, int]:

@@ -8,6 +8,7 @@ from annotated_types import MinLen
 from jaxtyping import Float
 from torch import Tensor
 
+from ..attribute.flow import Flow
 from ..attribute.methods import METHODS, Measure, measure_of
 from ..document.kinds import COMPARISON_SCHEMA, notes_of
 from ..document.numbers import inside, misfit, read_tensor, require_length, to_numbers
@@ -20,6 +21,7 @@ from .explained_prediction import (
     shared_fields,
 )
 from .explanation import Explanation, read_rows
+from .traced import FlowRecord, flow_to_dict, read_flow
 
 __all__ = ["Comparison", "ComparisonDocument", "MethodRecord"]
 
@@ -48,6 +50,8 @@ class ComparisonDocument(PredictionRecord):
     """Updates before mixing, by block, head and the position they come from."""
     mixing: list[Numbers] | None = None
     """The explained position as a mix of input tokens, by block and token, where a method keeps it."""
+    flow: FlowRecord | None = None
+    """The logit (difference) at every depth, where a method traces it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -59,6 +63,8 @@ class Comparison(ExplainedPrediction, Mapping[str, Explanation]):
     """Every method's attribution; float32."""
     mixing: Float[Tensor, "block token"] | None = None
     """The mixing of the explained position, where one of the methods keeps it."""
+    traced: Flow | None = None
+    """The logit (difference) at every depth, where one of the methods traces it."""
 
     def __getitem__(self, method: str) -> Explanation:
         return Explanation(
@@ -66,6 +72,7 @@ class Comparison(ExplainedPrediction, Mapping[str, Explanation]):
             method=method,
             by_block=self.by_block[method],
             mixing=self.mixing if method in METHODS and METHODS[method].keeps_mixing else None,
+            traced=self.traced if method in METHODS and METHODS[method].frozen else None,
         )
 
     def __iter__(self) -> Iterator[str]:
@@ -95,6 +102,7 @@ class Comparison(ExplainedPrediction, Mapping[str, Explanation]):
             ],
             "by_head": to_numbers(self.ledger.by_head.float()),
             "mixing": None if self.mixing is None else to_numbers(self.mixing),
+            **({} if self.traced is None else {"flow": flow_to_dict(self.traced)}),
             "notes": notes_of(self),
         }
 
@@ -114,4 +122,5 @@ class Comparison(ExplainedPrediction, Mapping[str, Explanation]):
             mixing=None
             if declared.mixing is None
             else read_tensor("mixing", declared.mixing, (blocks, seen)),
+            traced=None if declared.flow is None else read_flow(declared.flow, blocks, seen),
         )

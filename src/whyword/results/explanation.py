@@ -10,6 +10,7 @@ from annotated_types import MinLen
 from jaxtyping import Float
 from torch import Tensor
 
+from ..attribute.flow import Flow, add_flows
 from ..attribute.methods import Measure, measure_of
 from ..document.kinds import CONTINUATION_SCHEMA, SCHEMA, notes_of
 from ..document.numbers import inside, misfit, read_tensor, require_length, to_numbers
@@ -18,6 +19,7 @@ from ..view.sentences import worded
 from .explained_prediction import ExplainedPrediction, Numbers, PredictionRecord, read_prediction
 from .prediction import Choice
 from .shown import Shown
+from .traced import FlowRecord, Traced, flow_to_dict, read_flow
 
 __all__ = [
     "AccountRecord",
@@ -67,6 +69,8 @@ class ExplanationDocument(PredictionRecord):
     """The explained position as a mix of input tokens, by block and token (heuristic)."""
     account: AccountRecord | None = None
     """The full account, where it was asked for."""
+    flow: FlowRecord | None = None
+    """The logit (difference) at every depth, where the method traces it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +88,7 @@ class ContinuationDocument:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Explanation(ExplainedPrediction):
+class Explanation(ExplainedPrediction, Traced):
     """How much every context token raised or lowered one logit, or one difference of logits."""
 
     schema: ClassVar[str] = SCHEMA
@@ -94,6 +98,8 @@ class Explanation(ExplainedPrediction):
     mixing: Float[Tensor, "block token"] | None = None
     """The stream of the explained position as a mix of input tokens, after the attention of every block
     (heuristic); None for methods that do not mix, and in continuations. See `account`."""
+    traced: Flow | None = None
+    """The logit (difference) at every depth, of methods that trace it: see `flow`, `bias`, `routes`."""
     accounted: AccountRecord | None = None
     """The full account as it stands in the document that this was read from, where there is one."""
 
@@ -137,6 +143,7 @@ class Explanation(ExplainedPrediction):
             "by_head": to_numbers(self.by_head),
             "mixing": None if self.mixing is None else to_numbers(self.mixing),
             **({} if self.accounted is None else {"account": asdict(self.accounted)}),
+            **({} if self.traced is None else {"flow": flow_to_dict(self.traced)}),
             "notes": notes_of([self.method]),
         }
 
@@ -154,6 +161,7 @@ class Explanation(ExplainedPrediction):
             if declared.mixing is None
             else read_tensor("mixing", declared.mixing, (blocks, seen)),
             accounted=declared.account,
+            traced=None if declared.flow is None else read_flow(declared.flow, blocks, seen),
         )
 
 
@@ -247,6 +255,7 @@ def _add(one: Explanation, two: Explanation) -> Explanation:
         foils=tuple(_join(*pair) for pair in zip(one.foils, two.foils, strict=True)),
         by_block=torch.nn.functional.pad(one.by_block, (0, longer)) + two.by_block,
         ledger=ledger,
+        traced=None if one.traced is None or two.traced is None else add_flows(one.traced, two.traced),
     )
 
 

@@ -8,7 +8,7 @@ and the replay of the ledger).
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -60,6 +60,12 @@ class AttentionCall:
             return places.pick(self.returned.transpose(1, 2)).transpose(1, 2).to(self._dtype)
         query = places.pick(self.query.transpose(1, 2)).transpose(1, 2)
         return self._attend(query, self._mask_places(places), sources)
+
+    def detach(self) -> "AttentionCall":
+        """Give the same without what led to it."""
+        query, key, value = (each.detach() for each in (self.query, self.key, self.value))
+        returned = None if self.returned is None else self.returned.detach()
+        return replace(self, query=query, key=key, value=value, returned=returned)
 
     @property
     def _dtype(self) -> torch.dtype:

@@ -64,7 +64,8 @@ def attend_plainly(
 ) -> tuple[Float[Tensor, "example head row _dim"], Float[Tensor, "example head row source"]]:
     """Attend as torch's function does, and give the weights too; what is causal is in the mask already."""
     del is_causal
-    key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], dim=1) for each in (key, value))
+    if key.shape[1] < query.shape[1]:
+        key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], dim=1) for each in (key, value))
     scores = query @ key.transpose(2, 3) * (query.shape[3] ** -0.5 if scaling is None else scaling)
     weights = torch.softmax(scores if mask is None else scores + mask, dim=-1)
     return weights @ value, weights
@@ -76,6 +77,10 @@ class ReturnedWeights:
 
     value: Float[Tensor, "example value_head source dim"]
     weights: Float[Tensor, "example head position source"]
+
+    def detach(self) -> "ReturnedWeights":
+        """Give the same without what led to it."""
+        return ReturnedWeights(self.value.detach(), self.weights.detach())
 
     def weigh(self, rows: slice, sources: int) -> Float[Tensor, "example head row source"]:
         """Pick the weights of some rows over the first sources."""

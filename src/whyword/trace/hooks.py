@@ -6,15 +6,22 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from ..models.model import Model
+from ..models.architecture import Attention
+from ..models.model import LoadedStack, Model, module_at
+from .frozen_run import Call, FrozenRun
+from .precision import keep_precision
 from .readout import Reader
+from .running import evaluating
 
 __all__ = [
     "capture_calls",
     "hook_unembedding",
     "in_this_thread",
+    "noting",
+    "only_seeing",
     "reading",
     "replace_inputs",
     "replace_outputs",
@@ -31,11 +38,97 @@ def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
     return see
 
 
+def only_seeing(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a hook see this thread's run without being noted itself, where what runs is noted for gradients."""
+    return in_this_thread(torch.no_grad()(hook))
+
+
 def hook_unembedding(model: Model, reader: Reader) -> Iterator[Any]:
     """Let a reader pick what is unembedded."""
     yield model.unembedding.register_forward_pre_hook(in_this_thread(reader.pick))
     if model.logit_cap is not None:
         yield model.unembedding.register_forward_hook(in_this_thread(reader.keep))
+
+
+@contextmanager
+def noting(model: Model, frozen: FrozenRun) -> Iterator[None]:
+    """Let a frozen run note what the network does."""
+    stacks = [each for each in (model.encoder_stack, model.decoder_stack) if each is not None]
+    with ExitStack() as hooks:
+        for stack in stacks:
+            for handle in (*_hook_blocks(stack, frozen), *_hook_streams(stack, frozen)):
+                hooks.callback(handle.remove)
+        if model.encoder_stack is not None:
+            change = partial(_replace_argument, "encoder_hidden_states", frozen.enter_source)
+            handle = model.decoder.register_forward_pre_hook(in_this_thread(change), with_kwargs=True)
+            hooks.callback(handle.remove)
+        frozen.run_again = partial(_run_again, model, frozen)
+        hooks.enter_context(frozen.running())
+        yield
+
+
+def _run_again(model: Model, frozen: FrozenRun, index: int, call: Call, stream: Tensor) -> Tensor:
+    """Run a block of the decoder once more, noted."""
+    args, kwargs = _replace_argument("hidden_states", lambda _: stream, model.blocks[index], *call)
+    with ExitStack() as hooks:
+        for handle in _hook_blocks(model.decoder_stack, frozen, slice(index, index + 1)):
+            hooks.callback(handle.remove)
+        hooks.enter_context(evaluating(model))
+        hooks.enter_context(keep_precision(model.dtype))
+        hooks.enter_context(frozen.running())
+        output = model.blocks[index](*args, **kwargs)
+    found: Tensor = output[0] if isinstance(output, tuple) else output
+    return found
+
+
+def _hook_blocks(stack: LoadedStack, frozen: FrozenRun, some: slice = slice(None)) -> Iterator[Any]:
+    """Let a frozen run see activations, and what attention gives before its output projection."""
+
+    def activate(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+        single = len(args) == 1 and isinstance(args[0], Tensor) and isinstance(output, Tensor)
+        return frozen.activate(module, args[0], output) if single else None
+
+    def take_context(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        frozen.take_context(stack, args[0])
+
+    for block in stack.blocks[some]:
+        for module in block.modules():
+            if not any(True for _ in module.children()) and not any(True for _ in module.parameters()):
+                yield module.register_forward_hook(in_this_thread(activate))
+        for sublayer in stack.stack.sublayers:
+            if isinstance(sublayer, Attention):
+                output = module_at(block, sublayer.output)
+                yield output.register_forward_pre_hook(in_this_thread(take_context))
+
+
+def _hook_streams(stack: LoadedStack, frozen: FrozenRun) -> Iterator[Any]:
+    """Let a frozen run take the streams between the blocks of a stack."""
+
+    def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        change = partial(frozen.enter, stack, call=(args, kwargs))
+        return _replace_argument("hidden_states", change, module, args, kwargs)
+
+    def leave(_module: nn.Module, _args: Any, output: Any) -> Any:
+        if isinstance(output, tuple):
+            return (frozen.enter(stack, output[0]), *output[1:])
+        return frozen.enter(stack, output)
+
+    for block in stack.blocks:
+        yield block.register_forward_pre_hook(in_this_thread(enter), with_kwargs=True)
+    yield stack.blocks[-1].register_forward_hook(in_this_thread(leave))
+
+
+def _replace_argument(
+    name: str,
+    replacement: Callable[[Tensor], Tensor],
+    _module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Let a module be called with something else: by its name, or as the first."""
+    if name in kwargs:
+        return args, {**kwargs, name: replacement(kwargs[name])}
+    return (replacement(args[0]), *args[1:]), kwargs
 
 
 @contextmanager

@@ -76,6 +76,7 @@ def estimate(model: Model, request: Request, plan: Plan) -> int:
     elif plan.rolled_blocks > 0:
         working += stream * chunk * (3 * heads + 2)
     total = size * (kept + working) + _contributions(request, plan, size) + _TILES
+    total += _frozen(model, request, plan, size)
     if plan.neurons:
         total += estimate_neurons(model, rows)
     if plan.differentiated_blocks == 0:
@@ -83,6 +84,19 @@ def estimate(model: Model, request: Request, plan: Plan) -> int:
     return total + max(
         estimate_gradient(model, request.tokens), min(estimate_gradient(model, stream), ACTIVATIONS)
     )
+
+
+def _frozen(model: Model, request: Request, plan: Plan, size: int) -> int:
+    """Give the bytes of a run that can be pulled back: streams between blocks, and what blocks keep."""
+    if not plan.frozen:
+        return 0
+    config, blocks, chunk = model.config, len(model.blocks), min(ROWS, request.tokens)
+    width: int = config.hidden_size
+    inner: int = getattr(config, "intermediate_size", None) or 4 * width
+    kept = max(blocks - plan.recomputed_blocks, 1) * (4 * width + 3 * inner) + (blocks + 1) * width
+    heads: int = config.num_attention_heads
+    working = 4 * inner + 6 * heads * chunk
+    return request.examples * request.tokens * size * (kept + working)
 
 
 def estimate_gradient(model: Model, tokens: int) -> int:
@@ -130,7 +144,7 @@ def make_plan(model: Model, request: Request, whole: Plan, max_memory: int | str
     room = free_memory(model.device) if max_memory is None else read_size(max_memory)
     if needed <= room:
         return whole
-    for plan in _smaller_plans(whole):
+    for plan in _smaller_plans(whole, len(model.blocks)):
         if estimate(model, request, plan) <= room:
             return plan
     raise TooLargeError(
@@ -138,9 +152,11 @@ def make_plan(model: Model, request: Request, whole: Plan, max_memory: int | str
     )
 
 
-def _smaller_plans(plan: Plan) -> list[Plan]:
+def _smaller_plans(plan: Plan, blocks: int) -> list[Plan]:
     """List plans that need less, the quickest and most exact first."""
     in_chunks = plan.mixed_blocks > 0 or plan.rolled_blocks > 0
+    if plan.frozen and not in_chunks:
+        return [replace(plan, recomputed_blocks=blocks * part // 4) for part in (1, 2, 3, 4)]
     chunks = [rows for rows in (ROWS, 64, 32, 16, _SMALLEST_CHUNK) if in_chunks]
     return [replace(plan, chunk=rows, half=half) for half in (False, True) for rows in chunks]
 
@@ -156,7 +172,7 @@ def _say_need(request: Request, needed: int, room: int, max_memory: int | str | 
 
 def _say_remedy(model: Model, request: Request, plan: Plan, room: int) -> str:
     """Say what would fit."""
-    smallest = [plan, *_smaller_plans(plan)][-1]
+    smallest = [plan, *_smaller_plans(plan, len(model.blocks))][-1]
     ways = [f"max_memory={_gigabytes(estimate(model, request, smallest))!r}"]
     if plan != Plan() and not plan.neurons:
         logit = estimate(model, request, Plan())

@@ -22,7 +22,8 @@ from ..runs.progress import report
 from .attention import AttentionCall
 from .direct_attention import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_readout, require_finite_weights
-from .hooks import hook_unembedding, in_this_thread, reading
+from .frozen_run import FrozenRun
+from .hooks import hook_unembedding, noting, only_seeing, reading
 from .own_attention import find_eager, uses_interface, watch_attention
 from .precision import keep_precision
 from .readout import Inputs, Reader, Readout
@@ -49,13 +50,14 @@ def record(
     is traced, at all positions, where contributions are asked for.
     """
     plan, lengths = plan or Plan(), None if sources is None else tuple(map(len, sources))
-    recorder = _Recorder(model, model.decoder_stack, places, plan, lengths)
+    frozen = FrozenRun(model, plan.recomputed_blocks) if plan.frozen else None
+    recorder = _Recorder(model, model.decoder_stack, places, plan, lengths, frozen)
     encoder = None
-    if model.encoder_stack is not None and lengths is not None and plan.mixed_blocks > 0:
+    if model.encoder_stack is not None and lengths is not None and (plan.mixed_blocks > 0 or plan.frozen):
         everywhere = Places((range(max(lengths)),) * len(lengths))
-        whole = replace(plan, mixed_blocks=len(model.encoder_stack.blocks))
-        encoder = _Recorder(model, model.encoder_stack, everywhere, whole, lengths)
-    recorders = [recorder] if encoder is None else [encoder, recorder]
+        whole = replace(plan, mixed_blocks=len(model.encoder_stack.blocks) if plan.mixed_blocks > 0 else 0)
+        encoder = _Recorder(model, model.encoder_stack, everywhere, whole, lengths, frozen)
+    recorders = [each for each in (encoder, recorder) if each is not None]
     # Of a model with an encoder the caller counts what attention returns, so it must know that it is asked.
     inputs = make_inputs(model, prompts, sources, sources is not None and not uses_interface(model))
     with ExitStack() as stack:
@@ -64,19 +66,24 @@ def record(
         for each in recorders:
             for handle in each.hooks():
                 stack.callback(handle.remove)
+        if frozen is not None:
+            stack.enter_context(noting(model, frozen))
         try:
             readout = recorder.reader.read(run_inputs(model, inputs))
         except ProofError:
             require_finite_weights(model)
             raise
+    if frozen is not None:
+        frozen.end(recorder.reader.unembedded)
     trace = Trace(
         places=places,
         decoder=recorder.trace_stack(),
-        unembedded=recorder.reader.unembedded,
-        logits=readout.logits,
-        uncapped=readout.uncapped,
+        unembedded=recorder.reader.unembedded.detach(),
+        logits=readout.logits.detach(),
+        uncapped=readout.uncapped.detach(),
         encoder=None if encoder is None else encoder.trace_stack(),
         lengths=lengths,
+        frozen=frozen,
     )
     require_finite(model, trace)
     verify_run(model, trace, prompts, sources)
@@ -105,8 +112,10 @@ class _Recorder:
         places: Places,
         plan: Plan,
         lengths: tuple[int, ...] | None,
+        frozen: FrozenRun | None = None,
     ) -> None:
         self.model = model
+        self.frozen = frozen
         self.stack = stack
         self.sublayers = stack.stack.sublayers
         self.lengths = lengths
@@ -130,7 +139,7 @@ class _Recorder:
 
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
-        own = in_this_thread
+        own = only_seeing
         for index, block in enumerate(self.stack.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
             for order, sublayer in enumerate(self.sublayers):
@@ -221,6 +230,8 @@ class _Recorder:
     def _reduce_attention(self, index: int, order: int, sublayer: Attention) -> Callable[..., None]:
         def reduce(module: nn.Module, _args: Any, returned: Any) -> None:
             weigher = self._weigher(module, sublayer, returned, index)
+            if self.frozen is not None:
+                self.frozen.take_weigher(weigher, self.stack, sublayer.cross)
             context, output = self.projections.pop(module)
             reduction = Reduction(self.model, self.stack, index, sublayer, weigher, context, output)
             if index < self.plan.rolled_blocks:

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from ..maths.contributions import ROWS, Contributions
+from .pulled_back import Reversible
 
 __all__ = ["AttentionTrace", "MlpTrace", "Places", "Plan", "StackTrace", "Trace", "Weighed"]
 
@@ -67,6 +68,10 @@ class Plan:
     """Whether C is kept in half precision (an attribution then has 3 digits)."""
     neurons: bool = False
     """Whether what the neurons of the MLPs did is kept."""
+    frozen: bool = False
+    """Whether the run is kept as the affine map that it was, so that directions can be pulled back."""
+    recomputed_blocks: int = 0
+    """In how many blocks, from the first, that map is not kept but made again when it is needed."""
 
 
 @lru_cache(maxsize=4)
@@ -177,3 +182,5 @@ class Trace:
     """The encoder at all its positions, where contributions were asked for."""
     lengths: tuple[int, ...] | None = None
     """How many tokens the source of each example has, of a model with an encoder; beyond is padding."""
+    frozen: Reversible | None = None
+    """The run as an affine map, where that was asked for."""

@@ -63,7 +63,8 @@ def name_strongest(document: Document) -> Sentence | None:
         if not side:
             continue
         if measure.adds_up:
-            name = join("" if said else "Attention’s strongest words ", _favour(document, sign))
+            whose = "Attention’s strongest" if measure.sum_of == "attention" else "The strongest"
+            name = join("" if said else f"{whose} words ", _favour(document, sign))
         else:
             name = ["highest scores" if sign > 0 else "lowest scores"]
         listed = [join(quote(text), f" {write(score, 2)}") for text, score in side]

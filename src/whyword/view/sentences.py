@@ -234,6 +234,9 @@ def _cover_logit(document: Document) -> str:
     if not measure.adds_up:
         blind = "" if measure.contrastive else f" {_BLIND}"
         return f"Scores in {measure.unit}: {measure.summary}. They do not add up to {whole}.{blind}"
+    if measure.sum_of == "difference":
+        scores = write_signed(sum(document["scores"]), 3)
+        return f"The scores of all tokens add up to {scores}; with what biases add, to {whole}."
     sums = f"add up to {write_signed(sum(document['scores']), 3)}, attention’s part of {whole}"
     rest = "The other entries are not traced to tokens. The row of sums has its own colour scale."
     return f"The scores of all tokens {sums}. {rest}"

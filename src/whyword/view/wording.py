@@ -149,7 +149,9 @@ def caution(document: Document, by: str = "block") -> str:
     if not measure.adds_up and by != "head":
         return f"exact: the ledger · scores do not add up to it{_blind([measure.contrastive])}"
     heuristic = "position = token" if by == "head" else measure.heuristic or "the method"
-    return f"exact: sums · heuristic: {heuristic} · tokens add up to attention's part"
+    whole = by != "head" and measure.sum_of == "difference"
+    total = "tokens and biases add up to all of it" if whole else "tokens add up to attention's part"
+    return f"exact: sums · heuristic: {heuristic} · {total}"
 
 
 def _blind(contrastive: list[bool]) -> str:

@@ -1,0 +1,79 @@
+"""What an explanation has when its method traces the whole logit (difference): flow, bias and routes."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..attribute.flow import Flow, Route
+from ..attribute.methods import METHODS
+from ..document.numbers import read_tensor, require_index
+from ..errors import InputError
+from .explained_prediction import Numbers
+
+__all__ = ["FlowRecord", "Traced", "flow_to_dict", "read_flow"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowRecord:
+    """The logit (difference) at every depth."""
+
+    by_depth: list[Numbers]
+    """How much of it is at each position, by depth (before block 1, …, after the last block) and token."""
+    bias: Numbers
+    """What biases written above each depth add."""
+    routes: tuple[Route, ...]
+    """What attention heads move from position to position, strongest first."""
+
+
+class Traced:
+    """Where the logit (difference) is at every depth, of methods that trace it."""
+
+    method: str
+    traced: Flow | None
+
+    @property
+    def flow(self) -> Float[Tensor, "depth token"]:
+        """How much of the logit (difference) is at each position: before block 1, …, after the last block.
+
+        At every depth it adds up, with `bias`, to the logit (difference); float64.
+        """
+        return self._require_traced().by_depth
+
+    @property
+    def bias(self) -> Float[Tensor, " depth"]:
+        """What biases written above each depth add; float64."""
+        return self._require_traced().bias
+
+    def routes(self, top: int = 40) -> tuple[Route, ...]:
+        """Give what attention heads move from position to position, strongest first: `top` of up to 256."""
+        if top < 1:
+            raise InputError(f"top is {top}.", "Ask for at least one route.")
+        return self._require_traced().routes[:top]
+
+    def _require_traced(self) -> Flow:
+        if self.traced is None:
+            having = ", ".join(name for name, method in METHODS.items() if method.frozen)
+            raise InputError(f"The method {self.method} has no flow.", f"Methods that have: {having}.")
+        return self.traced
+
+
+def flow_to_dict(flow: Flow) -> dict[str, Any]:
+    """Give the part of a document that holds flow."""
+    routes = [asdict(route) for route in flow.routes]
+    return {"by_depth": flow.by_depth.tolist(), "bias": flow.bias.tolist(), "routes": routes}
+
+
+def read_flow(declared: FlowRecord, blocks: int, seen: int) -> Flow:
+    """Make the flow of that part of a document."""
+    for index, route in enumerate(declared.routes):
+        require_index(f"flow.routes[{index}].block", route.block, blocks)
+        for name in ("source", "destination"):
+            require_index(f"flow.routes[{index}].{name}", getattr(route, name), seen)
+    return Flow(
+        read_tensor("flow.by_depth", declared.by_depth, (blocks + 1, seen), torch.float64),
+        read_tensor("flow.bias", declared.bias, (blocks + 1,), torch.float64),
+        declared.routes,
+    )

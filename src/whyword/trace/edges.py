@@ -1,0 +1,97 @@
+"""What attention moves between positions, of a direction that is pulled back through it.
+
+    edge[h, j → i] = A[h,i,j] · (v[h,j] · g[h,i])        g: the direction, where attention gives its output
+
+Weights are computed again, so many rows at once; nothing of heads × positions × positions is kept but the
+strongest edges.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from ..maths.contributions import ROWS
+from .pulled_back import Edges, Moved
+from .reduction import Weigher
+
+__all__ = ["move"]
+
+STRONGEST = 256
+"""How many edges are kept of every attention sub-layer."""
+
+
+def move(
+    weigher: Weigher, gradient: Float[Tensor, "example head position dim"], causal: bool
+) -> tuple[Float[Tensor, "example value_head source dim"], Moved]:
+    """Pull a direction back through attention, edge by edge: to the values, Aᵀ g."""
+    values = weigher.value.to(gradient.dtype)
+    examples, value_heads, sources, _ = values.shape
+    pulled = torch.zeros_like(values)
+    outgoing, incoming = gradient.new_zeros(examples, sources), gradient.new_zeros(gradient.shape[0::2])
+    size_out, size_in, found = torch.zeros_like(outgoing), torch.zeros_like(incoming), []
+    for rows in _rows_with_any(gradient):
+        stop = min(rows.stop, sources) if causal else sources
+        weights = weigher.weigh(rows, stop).to(gradient.dtype)
+        own = _group(gradient[:, :, rows], value_heads)
+        pulled[:, :, :stop] += (own.transpose(3, 4) @ _group(weights, value_heads)).sum(2).transpose(2, 3)
+        worth = (own @ values[:, :, None, :stop].transpose(3, 4)).flatten(1, 2)
+        amounts = worth.mul_(weights)
+        sizes = amounts.abs()
+        incoming[:, rows], size_in[:, rows] = amounts.sum((1, 3)), sizes.sum((1, 3))
+        outgoing[:, :stop] += amounts.sum((1, 2))
+        size_out[:, :stop] += sizes.sum((1, 2))
+        found.append(_find_strongest(amounts, sizes, rows.start))
+    return pulled, Moved(outgoing, incoming, size_out, size_in, _join(found, gradient))
+
+
+def _rows_with_any(gradient: Float[Tensor, "example head position dim"]) -> Iterator[slice]:
+    """Cut the rows that have a direction at all into chunks."""
+    some = gradient.abs().amax((0, 1, 3)).nonzero()
+    if len(some) == 0:
+        return
+    first, last = int(some[0]), int(some[-1]) + 1
+    for start in range(first, last, ROWS):
+        yield slice(start, min(start + ROWS, last))
+
+
+def _group(by_head: Float[Tensor, "example head row any"], value_heads: int) -> Tensor:
+    """Put heads that share their values side by side."""
+    return rearrange(
+        by_head,
+        "example (value_head group) row any -> example value_head group row any",
+        value_head=value_heads,
+    )
+
+
+def _find_strongest(
+    amounts: Float[Tensor, "example head row source"],
+    sizes: Float[Tensor, "example head row source"],
+    start: int,
+) -> Edges:
+    """Find the strongest edges: in those rows whose largest are largest."""
+    rows, sources = amounts.shape[2:]
+    flat, largest = amounts.flatten(1, 2), sizes.flatten(1, 2).amax(2)
+    best = largest.topk(min(STRONGEST, largest.shape[1]), dim=1).indices
+    among = flat.gather(1, best[:, :, None].expand(-1, -1, sources)).flatten(1)
+    place = among.abs().topk(min(STRONGEST, among.shape[1]), dim=1).indices
+    row = best.gather(1, place // sources)
+    return Edges(row // rows, place % sources, row % rows + start, among.gather(1, place))
+
+
+def _join(found: list[Edges], like: Tensor) -> Edges:
+    """Keep the strongest of several chunks."""
+    if not found:
+        none = torch.zeros(like.shape[0], 0, dtype=torch.long, device=like.device)
+        return Edges(none, none, none, none.to(like.dtype))
+    if len(found) == 1:
+        return found[0]
+    amount = torch.cat([each.amount for each in found], dim=1)
+    best = amount.abs().topk(min(STRONGEST, amount.shape[1]), dim=1).indices
+    head, source, target = (
+        torch.cat([getattr(each, name) for each in found], dim=1).gather(1, best)
+        for name in ("head", "source", "target")
+    )
+    return Edges(head, source, target, amount.gather(1, best))

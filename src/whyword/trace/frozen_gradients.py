@@ -1,0 +1,148 @@
+"""Operations that compute what they always do, and are pulled back as the linear maps that they were.
+
+product:    a ⊙ b          ½ (b ⊙ g) to a, ½ (a ⊙ g) to b
+activation: act(z)         (act(z) − act(0)) / z ⊙ g, which at z = 0 is act′(0) ⊙ g
+LayerNorm:  (z − mean) · s ⊙ γ + β     its statistics held fixed
+attention:  Σ_j A_ij v_j   Aᵀ g to the values: the weights are held fixed, and computed again
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+__all__ = ["Attend", "Halve", "NormaliseLayer", "Project", "ScaleByRatio", "ratio_of", "run_function"]
+
+
+class Halve(torch.autograd.Function):
+    """An elementwise product of two tensors that depend on the residual stream: half of it to each."""
+
+    @staticmethod
+    def forward(context: Any, one: Tensor, two: Tensor) -> Tensor:
+        """Multiply."""
+        context.save_for_backward(one, two)
+        return one * two
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        """Give half of what a product rule gives."""
+        one, two = context.saved_tensors
+        half = gradients[0] * 0.5
+        return (half * two).sum_to_size(one.shape), (half * one).sum_to_size(two.shape)
+
+
+class ScaleByRatio(torch.autograd.Function):
+    """Something that was computed from `inputs` element by element: so many times as much, whatever it is."""
+
+    @staticmethod
+    def forward(
+        context: Any, inputs: Tensor, compute: Callable[[], Tensor], ratio: Tensor | Callable[[], Tensor]
+    ) -> Tensor:
+        """Give the outputs. The ratio may be what computes it when it is needed."""
+        context.ratio = ratio
+        return compute()
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        """Multiply by the ratio."""
+        ratio = context.ratio if isinstance(context.ratio, Tensor) else context.ratio()
+        return gradients[0] * ratio, None, None
+
+
+class Project(torch.autograd.Function):
+    """A projection, as torch computes it. Rows and columns that no direction reaches cost nothing.
+
+    Those of queries and keys in a fused projection are such columns; rows are all but the explained ones in
+    the last block.
+    """
+
+    @staticmethod
+    def forward(
+        context: Any, inputs: Tensor, weight: Float[Tensor, "written read"], compute: Callable[[], Tensor]
+    ) -> Tensor:
+        """Give the outputs."""
+        context.weight = weight
+        return compute()
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        """Multiply by the transpose."""
+        weight, gradient = context.weight, gradients[0].flatten(0, -2)
+        size = gradient.abs()
+        rows, columns = _range_of(size.amax(1)), _range_of(size.amax(0))
+        pulled = gradient[rows, columns] @ weight[columns]
+        if pulled.shape[0] < gradient.shape[0]:
+            pulled = gradient.new_zeros(gradient.shape[0], weight.shape[1]).index_add_(
+                0, torch.arange(rows.start, rows.stop, device=pulled.device), pulled
+            )
+        return pulled.view(*gradients[0].shape[:-1], weight.shape[1]), None, None
+
+
+def _range_of(sizes: Float[Tensor, " entry"]) -> slice:
+    """Give the range outside which there are zeros only."""
+    some = sizes.nonzero()
+    return slice(int(some[0]), int(some[-1]) + 1) if len(some) > 0 else slice(0, 0)
+
+
+def ratio_of(
+    inputs: Float[Tensor, "*any"],
+    outputs: Float[Tensor, "*any"],
+    at_zero: Float[Tensor, ""],
+    activate: Callable[[Tensor], Tensor],
+) -> Float[Tensor, "*any"]:
+    """Give (act(z) − act(0)) / z; at 0 its limit, the derivative there."""
+    changed = outputs if not at_zero.any() else outputs - at_zero
+    ratio = changed / inputs
+    if ratio.sum().isfinite():
+        return ratio
+    with torch.enable_grad():
+        zero = inputs.new_zeros(()).requires_grad_()
+        (slope,) = torch.autograd.grad(activate(zero), zero)
+    return torch.where(inputs == 0, slope, ratio)
+
+
+class NormaliseLayer(torch.autograd.Function):
+    """LayerNorm over the last axis with its mean and variance held fixed where they are multiplied."""
+
+    @staticmethod
+    def forward(
+        context: Any, inputs: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: float
+    ) -> Tensor:
+        """Normalise as torch does."""
+        outputs, _, scale = torch.native_layer_norm(inputs, inputs.shape[-1:], weight, bias, epsilon)
+        context.save_for_backward(scale, weight)
+        return outputs
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        """Apply the transpose of the frozen map."""
+        scale, weight = context.saved_tensors
+        direction = gradients[0] * scale.to(gradients[0].dtype)
+        if weight is not None:
+            direction = direction * weight
+        return direction - direction.mean(-1, keepdim=True), None, None, None
+
+
+class Attend(torch.autograd.Function):
+    """Attention with its weights held fixed."""
+
+    @staticmethod
+    def forward(
+        context: Any, value: Tensor, compute: Callable[[], Tensor], pull_back: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Give what the model's attention gives."""
+        context.pull_back = pull_back
+        return compute()
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        """Give Aᵀ g."""
+        return context.pull_back(gradients[0]), None, None
+
+
+def run_function(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
+    """Compute a function that has its own gradient."""
+    result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
+    return result

@@ -1,0 +1,131 @@
+"""The network as the affine map that it was in one run.
+
+The model's own modules run as they are, on the residual stream that enters each block, and torch's autograd
+notes what they do. Only what is not linear gets another gradient, by a table of rules (frozen_rules.py) that
+knows operations of torch and no family.
+
+An operation without a rule is refused by its name, where a direction would have to pass it. That a rule is
+right is not taken on trust: at every depth the parts and the biases must add up to the logit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, no_type_check
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from .frozen_rules import ATTENTION, LINEAR, apply_rule, scale
+from .noted_operation import Listener, Operation, find_dependent, refuse, sort_out
+from .row_positions import rows_of, set_rows
+
+__all__ = ["FrozenOperations"]
+
+
+class FrozenOperations(TorchFunctionMode):
+    """Gives operations on what depends on the residual stream the gradient of their frozen map."""
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__()
+        self._listener = listener
+        self._names: dict[Any, str | None] = {}
+
+    @no_type_check  # tests check types at run time, but not in every operation of torch
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if function not in self._names:
+            self._names[function] = _name(function)
+        name = self._names[function]
+        if name is None or not torch.is_grad_enabled():
+            if name == ATTENTION:  # of a block that is noted later
+                self._listener.see_attention()
+            return function(*args, **kwargs)
+        dependent, parameters = [], []
+        sort_out(args, dependent, parameters)
+        sort_out(kwargs.values(), dependent, parameters)
+        if parameters:  # they are constants here
+            args = tuple(_without_parameters(argument) for argument in args)
+            kwargs = {key: _without_parameters(argument) for key, argument in kwargs.items()}
+        if not dependent:
+            return function(*args, **kwargs)
+        operation = Operation(function, name, args, kwargs, tuple(dependent), self._listener)
+        if any(rows_of(each) is None for each in dependent):
+            return refuse(
+                replace(operation, name=f"before {name}, which torch does not show,"), operation.run()
+            )
+        result = apply_rule(operation)
+        _label(operation, args[0] if result is None else result)
+        return result
+
+    def activate(self, module: nn.Module, inputs: Tensor, outputs: Tensor) -> Tensor | None:
+        """Scale what an activation module gave, where its operations were not seen, or all were cut."""
+        if (
+            not torch.is_grad_enabled()
+            or not inputs.requires_grad
+            or rows_of(outputs) is not None
+            or outputs.shape != inputs.shape
+        ):
+            return None
+        with torch.no_grad():
+            plain, found = inputs.detach(), outputs.detach()
+            if not torch.equal(module(plain.flatten()[:1]), found.flatten()[:1]):
+                return None  # not element by element
+        operation = Operation(module.forward, "forward", (inputs,), {}, (inputs,), self._listener)
+        result = scale(operation, found, module)
+        _label(operation, result)
+        return result
+
+
+def _name(function: Callable[..., Any]) -> str | None:
+    """Name an operation whatever form it is called in; None for what gives no tensor."""
+    name: str = getattr(function, "__name__", "")
+    if name == "__get__":
+        name = getattr(getattr(function, "__self__", None), "__name__", "")
+        return name if name in LINEAR else None
+    return name.strip("_")
+
+
+def _without_parameters(argument: Any) -> Any:
+    """Give a parameter as the constant that it is here."""
+    if isinstance(argument, nn.Parameter):
+        return argument.detach()
+    if isinstance(argument, (list, tuple)):
+        return type(argument)(_without_parameters(each) for each in argument)
+    return argument
+
+
+def _label(operation: Operation, result: Any) -> None:
+    """Say of every result which positions its rows belong to."""
+    origin = operation.dependent[0]
+    rows = rows_of(origin)
+    assert rows is not None
+    pick = _picker(operation) if origin is operation.args[0] else None
+    for each in find_dependent(result):
+        if rows_of(each) is None:
+            set_rows(each, rows.follow(each) if pick is None else rows.pick(origin, pick))
+        whole = each._base  # of a slice that was written into
+        if whole is not None and whole.requires_grad and rows_of(whole) is None:
+            set_rows(whole, rows.follow(whole))
+
+
+def _picker(operation: Operation) -> Callable[[Tensor], Tensor] | None:
+    """Give what picks rows, of an operation that does."""
+    if operation.name == "getitem":
+        index = operation.args[1]
+        each = [
+            part for part in (index if isinstance(index, tuple) else (index,)) if isinstance(part, Tensor)
+        ]
+        if len(each) == 1 and each[0].ndim == 1:
+            return lambda rows: rows[each[0]]
+    if operation.name == "index_select" and operation.argument(1, "dim") == 0:
+        return lambda rows: rows[operation.argument(2, "index")]
+    if operation.name == "repeat_interleave" and operation.argument(2, "dim") == 0:
+        return lambda rows: rows.repeat_interleave(operation.argument(1, "repeats"), dim=0)
+    return None

@@ -1,0 +1,282 @@
+"""Flow adds up at every depth, is conserved at every node, and what is broken on purpose is caught."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import whyword
+from frozen_reference import freeze_gpt2, freeze_llama
+from whyword.errors import InputError, ModelError, ProofError
+from whyword.ledger import Target
+from whyword.ledger.direction import read_logits, unembedding_bias, unembedding_direction
+from whyword.maths.proof import Identity, gather_errors
+from whyword.models.open import open_model
+from whyword.models.testing.tiny_families import TRANSLATORS, build, find_present
+from whyword.trace import Places, Plan, frozen_run, noted_operation, record
+from whyword.trace.frozen_gradients import ratio_of
+from whyword.trace.memory_plan import Request, estimate, make_plan
+
+IDS = [5, 17, 33, 8, 60, 71, 12, 9, 44, 23]
+EXACT = 1e-9
+
+
+def errors_of(run: Callable[[], Any]) -> dict[Identity, float]:
+    with gather_errors() as errors:
+        run()
+    return {identity: errors[identity] for identity in (Identity.FLOW, Identity.EDGES)}
+
+
+def explain(network: Any, **more: Any) -> whyword.Explanation:
+    return whyword.explain(open_model(network), IDS, target=3, foil=4, method="flow", **more)
+
+
+@pytest.mark.parametrize("family", find_present())
+def test_every_family_adds_up_at_every_depth_and_node(family: str) -> None:
+    model = open_model(build(family, torch.float64))
+    errors = errors_of(lambda: whyword.explain(model, IDS, target=3, foil=4, method="flow"))
+    assert max(errors.values()) < EXACT, errors
+    explanation = whyword.explain(open_model(build(family, torch.float32)), IDS, method="flow")
+    assert torch.allclose(
+        explanation.flow.sum(1) + explanation.bias,
+        torch.tensor(explanation.ledger.logit, dtype=torch.float64),
+        atol=1e-4 * float(explanation.flow.abs().sum(1).max()),
+    )
+
+
+@pytest.mark.parametrize("family", TRANSLATORS)
+def test_every_translator_adds_up_in_decoder_and_encoder(family: str) -> None:
+    model = open_model(build(family, torch.float64))
+    errors = errors_of(
+        lambda: whyword.explain_translation(model, [*IDS[:6], 2], [17, 33, 8, 2], method="flow")
+    )
+    assert max(errors.values()) < EXACT, errors
+
+
+@pytest.mark.parametrize(("family", "freeze"), [("gpt2", freeze_gpt2), ("llama", freeze_llama)])
+def test_flow_is_the_frozen_network_run_on_each_token_and_each_bias_alone(
+    family: str, freeze: Callable[..., Any]
+) -> None:
+    network = build(family, torch.float64, attn_implementation="eager")
+    found, expected = explain(network), freeze(network, IDS, 3, 4)
+    for depth in range(4):
+        flow = [expected.flow(depth, position) for position in range(len(IDS))]
+        assert found.flow[depth].tolist() == pytest.approx(flow, abs=EXACT)
+        assert float(found.bias[depth]) == pytest.approx(expected.bias(depth), abs=EXACT)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu", "relu2", "tanh", "sigmoid", "quick_gelu", "laplace"])
+def test_an_activation_is_so_many_times_its_input_and_what_it_gives_for_zero(activation: str) -> None:
+    network = build("gpt2", torch.float64, activation_function=activation, attn_implementation="eager")
+    assert max(errors_of(lambda: explain(network)).values()) < EXACT
+    if activation not in ("sigmoid", "laplace"):  # those give something for 0
+        found, expected = explain(network), freeze_gpt2(network, IDS, 3, 4)
+        assert float(found.bias[0]) == pytest.approx(expected.bias(0), abs=EXACT)
+
+
+def test_at_zero_the_ratio_is_the_slope() -> None:
+    inputs = torch.tensor([0.0, 1.0, -2.0], dtype=torch.float64)
+    silu = nn.functional.silu
+    ratio = ratio_of(inputs, silu(inputs), silu(torch.zeros((), dtype=torch.float64)), silu)
+    assert torch.allclose(ratio, torch.sigmoid(inputs))
+
+
+def test_the_same_with_every_implementation_of_attention() -> None:
+    eager, fast = (
+        explain(build("llama", torch.float64, attn_implementation=name)) for name in ("eager", "sdpa")
+    )
+    assert torch.allclose(eager.flow, fast.flow)
+    assert [(route.block, route.head) for route in eager.routes()] == [
+        (route.block, route.head) for route in fast.routes()
+    ]
+
+
+def test_all_is_at_the_explained_position_at_the_top() -> None:
+    explanation = explain(build("gpt2", torch.float64))
+    assert not explanation.flow[-1, :-1].any()
+    assert torch.equal(explanation.scores, explanation.flow[1].float())  # ⌈3 / 10⌉
+
+
+def test_an_edge_is_what_a_head_writes_times_the_direction_there() -> None:
+    """In the last block of a model without biases that is the ledger's own entry, but for the MLP above."""
+    network = build("llama", torch.float64)
+    with torch.no_grad():
+        network.model.layers[-1].mlp.down_proj.weight.zero_()
+        network.model.layers[-1].mlp.down_proj.bias.zero_()
+    explanation = explain(network)
+    for route in (route for route in explanation.routes(256) if route.block == 2):
+        assert route.destination == len(IDS) - 1
+        entry = explanation.ledger.by_head[2, route.head, route.source]
+        assert route.amount == pytest.approx(float(entry), abs=1e-9)
+
+
+def test_a_sum_of_positions_goes_down_at_once() -> None:
+    model = open_model(build("llama", torch.float64))
+    targets = [Target(3, (4,)), Target(7), Target(11, (12,))]
+    trace = record(model, [IDS], Places((range(7, 10),)), Plan(frozen=True))
+    assert trace.frozen is not None
+    directions = unembedding_direction(model, targets)
+    together = trace.frozen.descend(directions, again=True).decoder
+    apart = [
+        trace.frozen.descend(torch.diag(one).to(directions) @ directions, again=True).decoder
+        for one in torch.eye(3, dtype=torch.float64)
+    ]
+    assert torch.allclose(together.flow, torch.stack([each.flow for each in apart]).sum(0))
+    logit = (read_logits(trace.uncapped, targets) - unembedding_bias(model, targets)).sum()
+    assert torch.allclose(together.flow[0].sum() + together.biases.sum(), logit)
+
+
+def test_a_continuation_is_the_sum_of_its_tokens() -> None:
+    model = open_model(build("gpt-oss", torch.float64))
+    continuation = whyword.explain_continuation(model, IDS[:4], IDS[4:7], method="flow", depth=2)
+    whole = continuation.sum()
+    assert torch.allclose(whole.flow.sum(1) + whole.bias, torch.tensor(whole.ledger.logit).double())
+    alone = whyword.explain(model, IDS[:5], target=IDS[5], method="flow", depth=2)
+    assert torch.allclose(continuation[1].flow, alone.flow)
+    assert torch.allclose(continuation[1].scores, alone.scores)
+
+
+@pytest.mark.parametrize("family", ["bloom", "gpt2", "gpt-oss", "mixtral", "deepseek-v3"])
+def test_a_batch_gives_what_each_prompt_gives(family: str) -> None:
+    model = open_model(build(family, torch.float64))
+    prompts = [IDS[:3], IDS[2:9], IDS[4:6]]
+    batch = whyword.explain_batch(
+        model, prompts, targets=[3, 3, 3], foils=[4, 4, 4], method="flow", batch_size=3
+    )
+    for found, prompt in zip(batch, prompts, strict=True):
+        alone = whyword.explain(model, prompt, target=3, foil=4, method="flow")
+        assert torch.allclose(found.flow, alone.flow, atol=EXACT)
+        assert torch.allclose(found.bias, alone.bias, atol=EXACT)
+        assert found.routes(1)[0].source == alone.routes(1)[0].source
+
+
+def test_one_token_is_enough() -> None:
+    model = open_model(build("gpt2", torch.float64))
+    explanation = whyword.explain(model, IDS[:1], method="flow")
+    assert torch.allclose(
+        explanation.flow[:, 0] + explanation.bias, torch.tensor(explanation.ledger.logit).double()
+    )
+
+
+def test_a_document_keeps_flow(tmp_path: Any) -> None:
+    explanation = explain(build("gpt2", torch.float64))
+    explanation.save(tmp_path / "flow.json")
+    (again,) = [whyword.read(tmp_path / "flow.json")]
+    assert torch.equal(again.flow, explanation.flow)
+    assert torch.equal(again.bias, explanation.bias)
+    assert again.routes() == explanation.routes()
+
+
+@pytest.mark.parametrize("depth", [-1, 4])
+def test_a_depth_must_be_one_of_the_model(depth: int) -> None:
+    with pytest.raises(InputError) as error:
+        explain(build("gpt2", torch.float32), depth=depth)
+    assert error.value.remedy.startswith("Give 0 (before block 1) to 3 (after the last block")
+
+
+def test_methods_without_flow_say_which_have_it() -> None:
+    model = open_model(build("gpt2", torch.float32))
+    with pytest.raises(InputError, match="The method logit has no flow"):
+        _ = whyword.explain(model, IDS, method="logit").flow
+    with pytest.raises(InputError, match="has no flow"):
+        whyword.explain(model, IDS, method="logit").routes()
+    with pytest.raises(InputError, match="logit has no depth"):
+        whyword.explain(model, IDS, method="logit", depth=1)
+
+
+def test_the_network_is_left_as_it_was() -> None:
+    network = build("llama", torch.float32).train()
+    with torch.inference_mode():
+        explain(network)
+    assert all(parameter.requires_grad and parameter.grad is None for parameter in network.parameters())
+    assert all(not module._forward_hooks and not module._forward_pre_hooks for module in network.modules())
+    assert network.training
+
+
+class _Cosine(nn.Module):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs * torch.cos(inputs)
+
+
+def test_an_operation_without_a_rule_is_refused_by_name_for_flow_only() -> None:
+    network = build("llama", torch.float64)
+    network.model.layers[1].mlp.act_fn = _Cosine()
+    with pytest.raises(ModelError, match="block 2: flow has no rule for the operation cos"):
+        explain(network)
+    whyword.explain(open_model(network), IDS, method="logit")
+
+
+def _cut_edge(moved: Any) -> Any:
+    incoming = moved.incoming.clone()
+    incoming[0, int(moved.strongest.target[0, 0])] -= moved.strongest.amount[0, 0]
+    return replace(moved, incoming=incoming)
+
+
+def test_a_ratio_that_is_wrong_by_a_hundredth_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from whyword.trace import frozen_rules
+
+    monkeypatch.setattr(frozen_rules, "ratio_of", lambda *given: ratio_of(*given) * 1.01)
+    with pytest.raises(ProofError, match="flow at all positions"):
+        explain(build("llama", torch.float64))
+
+
+def test_a_bias_that_is_counted_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = frozen_run.FrozenRun.add_constant
+
+    def twice(self: Any, rows: Any, amounts: Tensor, what: str) -> None:
+        own(self, rows, amounts * 2 if what == "block 2: linear" else amounts, what)
+
+    monkeypatch.setattr(frozen_run.FrozenRun, "add_constant", twice)
+    with pytest.raises(ProofError, match="depth 0: flow at all positions"):
+        explain(build("llama", torch.float64))
+
+
+def test_a_bias_that_is_not_counted_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from whyword.trace import frozen_rules
+
+    monkeypatch.setattr(frozen_rules, "count_constant", lambda operation, result, constant: result)
+    with pytest.raises(ProofError, match="flow at all positions"):
+        explain(build("gpt2", torch.float64))
+    assert noted_operation.count_constant is not frozen_rules.count_constant
+
+
+def test_an_edge_that_is_missing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = frozen_run.move
+
+    def cut(*given: Any) -> Any:
+        pulled, moved = own(*given)
+        return pulled, _cut_edge(moved)
+
+    monkeypatch.setattr(frozen_run, "move", cut)
+    with pytest.raises(ProofError, match="block 1: flow below"):
+        explain(build("llama", torch.float64))
+
+
+@pytest.mark.parametrize("family", ["bloom", "gpt2", "llama", "mixtral"])
+def test_blocks_that_are_computed_again_give_the_same(family: str) -> None:
+    model = open_model(build(family, torch.float64))
+    directions = unembedding_direction(model, [Target(3, (4,))])
+    kept, again = (
+        record(model, [IDS], Places((range(9, 10),)), Plan(frozen=True, recomputed_blocks=blocks)).frozen
+        for blocks in (0, 3)
+    )
+    assert kept is not None
+    assert again is not None
+    one, two = kept.descend(directions).decoder, again.descend(directions).decoder
+    assert torch.allclose(one.flow, two.flow, atol=EXACT)
+    assert torch.allclose(one.biases, two.biases, atol=EXACT)
+    assert torch.allclose(one.moved[0].incoming, two.moved[0].incoming, atol=EXACT)
+
+
+def test_less_memory_means_blocks_computed_again() -> None:
+    model = open_model(build("gpt2", torch.float32))
+    request, whole = Request(1, 60), Plan(frozen=True)
+    needed = [estimate(model, request, Plan(frozen=True, recomputed_blocks=blocks)) for blocks in (0, 3)]
+    assert needed[1] < needed[0]
+    assert make_plan(model, request, whole, needed[0]).recomputed_blocks == 0
+    assert make_plan(model, request, whole, needed[1]).recomputed_blocks > 0
+    with pytest.raises(InputError, match="max_memory"):
+        make_plan(model, request, whole, needed[1] // 2)
