@@ -27,6 +27,7 @@ __all__ = [
     "measure_of",
     "plan_methods",
     "title_of",
+    "uses_mixing",
 ]
 
 
@@ -248,6 +249,11 @@ def measure_of(method: str) -> Measure:
     if method not in METHODS:
         return Measure("unknown", "of a method that this version does not know")
     return METHODS[method].measure
+
+
+def uses_mixing(method: str) -> bool:
+    """Say whether the scores of a method come from the mixing of tokens, which is a heuristic."""
+    return method in METHODS and METHODS[method].mixed is not _none
 
 
 def title_of(method: str) -> str:
