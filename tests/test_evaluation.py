@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -193,6 +194,7 @@ while stopped < 20:
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="starts its processes as POSIX does")
 def test_twenty_times_killed_and_gone_on_with(folder: Path, model: whyword.Model, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(folder), str(tmp_path / "killed")], capture_output=True, text=True
