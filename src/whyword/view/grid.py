@@ -77,7 +77,7 @@ class Grid:
         return self.rows if self.sum is None else (*self.rows, self.sum)
 
     def scale_of(self, row: Row) -> float:
-        """Give the end of a row's colour scale: rows share one, sums and rows with a unit have their own."""
+        """Return the end of a row's colour scale: shared, but of their own for sums and rows with a unit."""
         return row.largest if row is self.sum or row.unit is not None else self.largest
 
     @cached_property
@@ -86,13 +86,13 @@ class Grid:
         return max((row.largest for row in self.rows), default=0.0)
 
     def strength(self, column: int) -> float:
-        """Give how strongly a column is coloured in any row."""
+        """Return how strongly a column is coloured in any row."""
         if self.sum is None:
             return max(abs(row.values[column] or 0.0) / (row.largest or 1.0) for row in self.rows)
         return max(abs(row.values[column] or 0.0) for row in self.every_row)
 
     def pick(self, columns: Sequence[int]) -> "Grid":
-        """Give the grid with some of its columns; sums stay those of all."""
+        """Return the grid with some of its columns; sums stay those of all."""
 
         def cut(row: Row) -> Row:
             return replace(row, values=tuple(row.values[index] for index in columns), whole=row.total)
@@ -243,6 +243,6 @@ def _lay_out_continuation(document: Document) -> Grid:
 
 
 def _strongest(values: Sequence[float | None], count: int) -> list[int]:
-    """Give the indices of the largest absolute values, in their own order."""
+    """Return the indices of the largest absolute values, in their own order."""
     ranked = sorted(range(len(values)), key=lambda index: -abs(values[index] or 0.0))
     return sorted(ranked[:count])

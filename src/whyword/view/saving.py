@@ -45,13 +45,13 @@ def save_documents(documents: Sequence[Document], path: str | Path, by: str = "b
 
 
 def render_page(documents: Sequence[Document]) -> str:
-    """Give the page that shows documents of one kind, or of several that one page can show."""
+    """Return the page that shows documents of one kind, or of several that one page can show."""
     page: str = find_at(kind_of(documents[0]).formats[".html"])(documents)
     return page
 
 
 def render_json(document: Document) -> str:
-    """Give a document as the text of a file."""
+    """Return a document as the text of a file."""
     return json.dumps(document, ensure_ascii=False) + "\n"
 
 

@@ -165,7 +165,7 @@ class _Question:
 
 
 def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
-    """Give the document, with the full account where it is asked for."""
+    """Return the document, with the full account where it is asked for."""
     from ...results.account import describe_fully
     from ...results.explanation import Continuation
 
