@@ -40,7 +40,7 @@ class ScaleByRatio(torch.autograd.Function):
     def forward(
         context: Any, inputs: Tensor, compute: Callable[[], Tensor], ratio: Tensor | Callable[[], Tensor]
     ) -> Tensor:
-        """Give the outputs. Instead of the ratio, a function may be given that computes it when it is needed."""
+        """Give the outputs. `ratio` may be a function that computes it when it is needed."""
         context.ratio = ratio
         return compute()
 
