@@ -156,7 +156,7 @@ def test_a_folder_of_another_run_is_refused(model: whyword.Model, tmp_path: Path
     with pytest.raises(whyword.InputError) as caught:
         survey(model, [make_dataset()], part="heads", folder=tmp_path, limit=3)
     assert caught.value.wrong == f"{tmp_path} holds a run with other settings: limit is 2 there, 3 here."
-    assert caught.value.remedy == "Name another folder, or delete this one: runs are not mixed."
+    assert caught.value.remedy == "Write somewhere else, or delete it: runs are not mixed."
     (tmp_path / "neurons.safetensors").write_bytes(b"not one")
     with pytest.raises(whyword.InputError, match="is damaged"):
         read_tally(tmp_path / "neurons.safetensors", {}, (1,))
