@@ -20,7 +20,7 @@ from whyword.evaluation.metrics import expect_reciprocal_rank
 from whyword.evaluation.records import read_run
 
 import toy_tokenizers
-from families import build
+from families import build, other_weights
 
 NAMES = ["builtin-aga", "builtin-dna", "builtin-ioi"]
 METHODS = ["logit", "alti-logit", "erasure", "gradient-norm"]
@@ -149,6 +149,11 @@ def test_other_settings_are_refused(
     with pytest.raises(whyword.InputError, match=rf"holds a run with other settings: {named} is ") as error:
         evaluate(model, NAMES, run, **settings)
     assert "runs are not mixed" in str(error.value)
+    with (
+        other_weights(model.network),
+        pytest.raises(whyword.InputError, match="holds a run with other settings: weights is"),
+    ):
+        evaluate(model, NAMES, run, data="builtin", methods=METHODS, limit=4)
     assert (run / "examples.jsonl").read_bytes() == before
 
 
