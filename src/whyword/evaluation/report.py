@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..data import Skipped
+from ..runs.journal import read_lines
 from ..runs.whole_files import write_file
 from .conventions import find_conventions
 from .metrics import METRICS, draw_means, expect_by_chance
@@ -118,9 +119,7 @@ def write_skipped(folder: Path, skipped: Sequence[Skipped]) -> None:
 
 def read_skipped(folder: Path) -> list[Skipped]:
     """Read that list."""
-    path = folder / "skipped.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [Skipped(**json.loads(line)) for line in lines]
+    return list(read_lines(folder / "skipped.jsonl", lambda line: Skipped(**line)))
 
 
 def _sample(records: Sequence[Record], settings: Mapping[str, Any]) -> _Sample:
