@@ -28,8 +28,11 @@ _NOTEBOOK_HEIGHT = 760
 """In pixels: the question, the prediction, and a heat map that scrolls by itself."""
 
 
-def render_html(documents: Sequence[Document]) -> str:
-    """Return the page that shows documents below each other: one explanation, several models or methods."""
+def render_html(documents: Sequence[Document], first: str = "", routes: int | None = None) -> str:
+    """Return the page that shows documents below each other: one explanation, several models or methods.
+
+    `first`: the picture of flow that comes first, "depth" or "routes"; `routes`: how many are shown at first.
+    """
     style, script = _asset(_STYLE), join_modules()
     worded = [add_wording(document) for document in documents]
     title = _title(worded)
@@ -37,6 +40,8 @@ def render_html(documents: Sequence[Document]) -> str:
         policy=_policy(script, style),
         title=html.escape(title),
         plain=html.escape(title),
+        first=html.escape(first),
+        routes="" if routes is None else routes,
         style=style,
         script=script,
         documents=_embed([_round_heads(document) for document in worded]),

@@ -1,6 +1,8 @@
 """The words around the numbers in lines of text: in the terminal, in pictures and in LaTeX."""
 
 import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 
 from ..document.kinds import Document, is_comparison, is_continuation, is_translation, read_measure
 from .answer_sentences import word_texts
@@ -22,11 +24,13 @@ __all__ = [
     "share_legend",
     "signed",
     "small_print",
+    "tell_apart",
     "word_labels",
     "write_sentence",
 ]
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥"}
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNPRINTABLE = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -52,6 +56,16 @@ def _show(character: str) -> str:
 def write_sentence(sentence: Sentence) -> str:
     """Write a sentence as one line: every second part is quoted, as it is shown."""
     return "".join(f"“{label(part)}”" if place % 2 else part for place, part in enumerate(sentence))
+
+
+def tell_apart(labels: Sequence[str]) -> list[str]:
+    """Number those that occur more than once: director¹, director²."""
+    seen: Counter[str] = Counter()
+    counts, told = Counter(labels), []
+    for each in labels:
+        seen[each] += 1
+        told.append(f"{each}{str(seen[each]).translate(_SUPERSCRIPTS)}" if counts[each] > 1 else each)
+    return told
 
 
 def word_labels(document: Document) -> list[str]:
@@ -149,6 +163,9 @@ def caution(document: Document, by: str = "block") -> str:
     if not measure.adds_up and by != "head":
         return f"exact: the ledger · scores do not add up to it{_blind([measure.contrastive])}"
     heuristic = "position = token" if by == "head" else measure.heuristic or "the method"
+    if by in ("depth", "routes"):
+        conserved = "every depth adds up to all of it" if by == "depth" else "edges in and out of every node"
+        return f"exact: {conserved} · heuristic: {heuristic}"
     whole = by != "head" and measure.sum_of == "difference"
     total = "tokens and biases add up to all of it" if whole else "tokens add up to attention's part"
     return f"exact: sums · heuristic: {heuristic} · {total}"
@@ -168,18 +185,23 @@ def _logit(choice: Document) -> str:
     return f"{choice['logit']:.2f}" + ("" if capped is None else f" (capped {capped:.2f})")
 
 
-def explain_scores(document: Document, unit: str) -> list[str]:
-    """Say what scores are that do not add up to the logit (difference): nothing of those that do."""
+def explain_scores(document: Document, unit: str, by: str = "block") -> list[str]:
+    """Say what scores are that do not add up to the logit (difference), and what depths and routes are."""
     if is_comparison(document):
         return []
+    if by == "depth":
+        last = len(document["ledger"]["mlp"])
+        return [f"where all of it is: depth {last} after the last block … 0 before block 1"]
+    if by == "routes":
+        return ["what attention heads move from one position to another"]
     measure = read_measure(document["explanations"][0] if is_continuation(document) else document)
     return [] if measure.adds_up else [f"score: {measure.summary}; in {unit}"]
 
 
-def small_print(document: Document, unit: str) -> list[str]:
-    """Say what must stand beside numbers that do not add up to the logit (difference)."""
-    said = explain_scores(document, unit)
-    return [*said, caution(document)] if said or is_comparison(document) else []
+def small_print(document: Document, unit: str, by: str = "block") -> list[str]:
+    """Say what must stand beside numbers that do not add up to the logit (difference), or are of flow."""
+    said = explain_scores(document, unit, by)
+    return [*said, caution(document, by)] if said or is_comparison(document) else []
 
 
 def say_hidden(count: int, what: str, *, summed: bool) -> str:
