@@ -55,19 +55,19 @@ def explain_continuation(
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
     explained: list[Explanation] = []
     passes: list[_Pass] = []
-    # A pass may be no longer than what is predicted from, beyond a length where the model may change.
+    # One pass for all lengths between two thresholds of the model: its attention may change at each of them.
     for _, group in groupby(range(len(tokens), len(context) + 1), model.lengths.find):
         lengths = [*group]
-        own, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
-        trace = record_contexts(model, [own], places, names, max_memory)
+        longest, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
+        trace = record_contexts(model, [longest], places, names, max_memory)
         targets = [
             choose(Question((), id_, (), runner_up=foil == AUTO), logits)
             for id_, logits in zip(ids[lengths[0] - len(tokens) :], trace.logits, strict=False)
         ]
         if METHODS[method].frozen:
-            passes.append(_keep_pass(model, own, trace, targets, method, depth))
+            passes.append(_keep_pass(model, longest, trace, targets, method, depth))
         else:
-            compared = compare_trace(model, [own], trace, targets, names, [0], depth)
+            compared = compare_trace(model, [longest], trace, targets, names, [0], depth)
             explained += [comparison[method] for comparison in compared]
     return Continuation(_Recorded(tuple(passes), range(len(ids))) if passes else tuple(explained))
 

@@ -103,7 +103,7 @@ def list_methods(names: Sequence[str] | None) -> list[str]:
 
 
 def require_depth(model: Model, depth: int | None, methods: Sequence[str]) -> None:
-    """Refuse a depth that the model has not, or that none of the methods is read at."""
+    """Refuse a depth that the model does not have, or that no method uses."""
     if depth is None:
         return
     having = [name for name, method in METHODS.items() if method.frozen]
@@ -174,11 +174,14 @@ def compare_trace(
     forced: Sequence[int],
     depth: int | None = None,
 ) -> Iterator[Comparison]:
-    """Explain every position of a trace by every method, example after example."""
+    """Explain every position of a trace by every method, example after example.
+
+    `forced`: how many tokens at the end of each context were appended because target and foil share them.
+    """
     ledgers = settle(model, trace, targets)
     predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers, depth)
     attributions = {name: METHODS[name].attribute(predictions) for name in methods}
-    # One position per example only: for every position of a continuation it would cost as much as the run.
+    # Only for one position per example: for all of a continuation it would cost as much as the run itself.
     kept = any(METHODS[name].keeps_mixing for name in methods) and trace.places.each == 1
     mixing = mix_rows(model, trace) if kept else None
     flows = predictions.share(trace_flow) if trace.frozen is not None else None
@@ -186,13 +189,13 @@ def compare_trace(
     for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
         example = row // trace.places.each
         before = contexts[example].first(position + 1)
-        own, *foils = _list_choices(model, before, target, *numbers[row])
+        chosen, *foils = _list_choices(model, before, target, *numbers[row])
         yield Comparison(
             model=model.name,
             tokens=before,
             forced=forced[example],
             position=position,
-            target=own,
+            target=chosen,
             foils=tuple(foils),
             by_block={name: matrices[row].float() for name, matrices in attributions.items()},
             ledger=ledgers[row],

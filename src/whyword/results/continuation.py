@@ -88,12 +88,12 @@ class Continuation(Shown, Sequence[Any]):
         return [explanation.target.text for explanation in self.explanations]
 
     def complete(self) -> "Continuation":
-        """Explain every token now; give a continuation that holds no recorded run."""
+        """Explain every token now, and return a continuation that holds no recorded run."""
         return Continuation(tuple(self))
 
     @worded
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document: those of all tokens, in order."""
+        """Return the JSON document: those of all tokens, in order."""
         return {
             "schema": self.schema,
             "model": self[0].model,
