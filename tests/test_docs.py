@@ -334,6 +334,21 @@ def test_how_it_is_built_names_every_module() -> None:
     assert modules - named == set()
 
 
+def test_the_walks_through_the_code_name_what_is_there() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    walks = page.partition("## From a call to its number")[2].partition("## The recorded run")[0]
+    source = Path(whyword.__file__).parent
+    steps = re.findall(r"`(\w+)`[^`]*?\(`(\w+\.py)`\)|\(`(\w+)`, `(\w+\.py)`\)", " ".join(walks.split()))
+    named = [(name or other, file or place) for name, file, other, place in steps]
+    assert len(named) > 20
+    for name, file in named:
+        (path,) = (path for path in source.rglob(file) if path.parent.name != "commands")
+        assert re.search(rf"^(?:async )?(?:def|class) {name}\b", path.read_text(), flags=re.MULTILINE), (
+            name,
+            file,
+        )
+
+
 @pytest.mark.parametrize(
     "path", [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))], ids=lambda path: path.name
 )
