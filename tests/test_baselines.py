@@ -17,6 +17,7 @@ import reference
 from families import DISTINCT, build, prompt_of
 
 ALL = list(METHODS)
+ERASURES = [name for name in METHODS if name.startswith("erasure")]
 SYMMETRIC = ("gradient-norm", "alti", "attention-rollout", "attention", "random")
 """Methods whose scores stay what they are when target and foil change places."""
 
@@ -41,9 +42,7 @@ def close(found: Tensor, expected: list[float] | Tensor, scale: float | None = N
 
 def test_erasure_is_the_loss_of_one_plain_run_per_token(distinct: whyword.Model) -> None:
     ids, foils = prompt_of(5), [9, 11]
-    found = whyword.compare(
-        distinct, ids, target=5, foil=foils, methods=[each for each in ALL if each.startswith("erasure")]
-    )
+    found = whyword.compare(distinct, ids, target=5, foil=foils, methods=ERASURES)
     whole = run_plainly(distinct, ids)
     expected: dict[str, list[float]] = {name: [] for name in found}
     for source in range(len(ids)):
@@ -258,7 +257,7 @@ def test_what_cannot_be_erased(gpt2: whyword.Model) -> None:
 
 
 def test_erased_inputs_are_run_together(gpt2: whyword.Model) -> None:
-    """Of 6 prompts of 4 tokens: one recorded, all masked inputs in one, both gradients in one, one for gim."""
+    """Of 6 prompts of 4 tokens: one recorded, all masked inputs at once, both gradients at once, gim."""
     whyword.predict(gpt2, prompt_of(4))  # what is compared when a length is first met
     shapes: list[tuple[int, int]] = []
 
