@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..attribute.methods import measure_of, title_of
+from ..attribute.methods import measure_of
 from ..errors import InputError
 from ..runs.whole_files import write_file
 from ..view.plots import drawing, require_plots, write_figure
+from .method_names import read_name, title_name
 from .records import Record, read_run
 from .report import CHANCE, Report, read_skipped, summarise
 
@@ -92,7 +93,7 @@ def draw_mrr(runs: Sequence[Run]) -> "Figure":
                 yerr=np.maximum(bounds, 0),
                 color=_COLOURS[place % len(_COLOURS)],
                 error_kw={"elinewidth": 0.6, "ecolor": "#444444"},
-                label=title_of(method),
+                label=title_name(method),
             )
         for place, row in enumerate(rows):
             chance = row.cells["MRR"][CHANCE].mean
@@ -129,7 +130,7 @@ def draw_blocks(runs: Sequence[Run]) -> "Figure":
                 marker=".",
                 markersize=3,
                 linewidth=1,
-                label=title_of(method),
+                label=title_name(method),
             )
         row = next(row for row in run.report.rows if row.name == name)
         above.axhline(
@@ -149,7 +150,12 @@ def draw_blocks(runs: Sequence[Run]) -> "Figure":
 
 def draw_evidence(runs: Sequence[Run]) -> "Figure":
     """Draw the updates of evidence tokens where the model is right, and where it is wrong."""
-    pairs = [(run, method) for run in runs for method in run.report.methods if measure_of(method).by_block]
+    pairs = [
+        (run, method)
+        for run in runs
+        for method in run.report.methods
+        if measure_of(read_name(method).method).by_block
+    ]
     if not pairs:
         return _say("No method of the run has scores by block.")
     most = max(len(run.records) for run in runs)
@@ -181,7 +187,7 @@ def draw_evidence(runs: Sequence[Run]) -> "Figure":
         axes.axhline(0, color="#9aa5ae", linewidth=0.5)
         axes.set_xticks(range(len(run.records)), list(run.records))
         axes.set_ylabel("update of evidence (logits)")
-        axes.set_title(f"{run.name}, {title_of(method)}", loc="left")
+        axes.set_title(f"{run.name}, {title_name(method)}", loc="left")
     _explain_colours(figure, panels[0])
     return figure
 

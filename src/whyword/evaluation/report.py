@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from ..data import Skipped
 from .conventions import find_conventions
-from .metrics import METRICS, draw_means, expect_by_chance
+from .metrics import CORRELATIONS, METRICS, draw_means, expect_by_chance
 from .records import Record, read_run
 
 __all__ = [
@@ -137,6 +137,13 @@ def _sample(records: Sequence[Record], settings: Mapping[str, Any]) -> _Sample:
                     record.faithfulness[method][place] if record.faithfulness else np.nan
                     for record in records
                 ]
+        for place in settings.get("swapped at", ()):
+            for metric, correlate in CORRELATIONS.items():
+                name = metric if place == "input" else f"{metric} at {place}"
+                table[name, method] = [
+                    correlate(own, record.swaps[place])
+                    for record, (own, _) in zip(records, ranked, strict=True)
+                ]
     if conventions.drawn:
         generator = np.random.default_rng(settings["seed"])
         table["MRR", CHANCE] = [
@@ -151,7 +158,7 @@ def _sample(records: Sequence[Record], settings: Mapping[str, Any]) -> _Sample:
     masks, kinds = np.unique(~np.isnan(values), axis=0, return_inverse=True)
     for kind, there in enumerate(masks):
         own = kinds.reshape(-1) == kind
-        draws[own] = draw_means(values[own][:, there], DRAWS, settings["seed"])
+        draws[own] = draw_means(values[own][:, there], DRAWS, settings["seed"]) if there.any() else nan
     return _Sample(list(table), values, draws)
 
 

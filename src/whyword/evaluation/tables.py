@@ -5,9 +5,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..attribute.methods import title_of
 from ..runs.whole_files import write_file
 from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
+from .method_names import title_name
 from .report import CHANCE, Cell, Report, Row
 
 __all__ = [
@@ -88,6 +88,11 @@ def say_signature(settings: Mapping[str, Any]) -> str:
             f"conventions:{settings['conventions']}",
             f"evidence:{settings['evidence']}",
             f"faithfulness:{settings['faithfulness']}",
+            *(
+                [f"swaps:{settings['swaps']}@{','.join(settings['swapped at'])}"]
+                if settings.get("swaps")
+                else []
+            ),
             f"seed:{settings['seed']}",
             f"versions:{versions}",
         ]
@@ -99,7 +104,7 @@ def _metrics(reports: Sequence[Report]) -> list[str]:
 
 
 def _columns(report: Report, metric: str) -> list[str]:
-    names = [title_of(method) for method in report.methods]
+    names = [title_name(method) for method in report.methods]
     return ["accuracy", *names, "Random", "Distance"] if metric == "MRR" else names
 
 

@@ -52,7 +52,9 @@ def evaluate(
     methods: Annotated[
         str,
         typer.Option(
-            "--methods", metavar="METHODS", help="paper (those of its table), all, or names with commas."
+            "--methods",
+            metavar="METHODS",
+            help="paper (those of its table), all, or names with commas; flow@9: at depth 9.",
         ),
     ] = "paper",
     conventions: Annotated[
@@ -84,6 +86,23 @@ def evaluate(
             help="Share of tokens erased for comprehensiveness and sufficiency; 0: not measured.",
         ),
     ] = 0.2,
+    swaps: Annotated[
+        int,
+        typer.Option(
+            "--swaps",
+            min=0,
+            metavar="N",
+            help="Swap each token for N random words, and compare what changes with the scores; 0: do not.",
+        ),
+    ] = 0,
+    swap_depths: Annotated[
+        str,
+        typer.Option(
+            "--swap-depths",
+            metavar="DEPTHS",
+            help="Where: input (the token), or depths of the residual stream, with commas.",
+        ),
+    ] = "input",
     pipeline: Annotated[
         str | None,
         typer.Option(
@@ -147,6 +166,8 @@ def evaluate(
             pipeline=pipeline,
             batch_size=batch_size,
             seed=seed,
+            swaps=swaps or None,
+            swap_depths=[_read_place(place) for place in swap_depths.split(",")],
         )
     if json:
         print_json(report.to_dict())
@@ -156,6 +177,15 @@ def evaluate(
         tell(f"Figures: whyword figures {out}")
     if expect is not None:
         _compare(expect, report)
+
+
+def _read_place(place: str) -> int | None:
+    place = place.strip()
+    if place == "input":
+        return None
+    if not place.isdecimal():
+        raise InputError(f"--swap-depths has {place!r}.", "Give input, or numbers of depths, with commas.")
+    return int(place)
 
 
 def print_reports(reports: "list[Report]") -> None:
