@@ -15,6 +15,7 @@ from jaxtyping import Float
 from ..data import Skipped
 from .conventions import find_conventions
 from .metrics import CORRELATIONS, METRICS, draw_means, expect_by_chance
+from .reading_depth import DepthTable, measure_depths
 from .records import Record, read_run
 
 __all__ = [
@@ -71,6 +72,8 @@ class Report:
     """One per dataset; without cells where none of its examples could be used."""
     groups: tuple[Row, ...]
     """Means of the datasets of each group."""
+    depths: tuple[DepthTable, ...] = ()
+    """MRR by depth, of methods that have depths."""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -106,7 +109,8 @@ def summarise(settings: Mapping[str, Any], records: Sequence[Record], skipped: S
         if own:
             samples[name] = _sample(own, settings)
         rows.append(_row(name, about, own, dict(reasons), samples.get(name)))
-    return Report(settings, tuple(rows), tuple(_groups([row for row in rows if row.used], samples)))
+    groups = tuple(_groups([row for row in rows if row.used], samples))
+    return Report(settings, tuple(rows), groups, measure_depths(settings, records))
 
 
 def write_skipped(folder: Path, skipped: Sequence[Skipped]) -> None:
@@ -177,7 +181,7 @@ def _row(
         skipped=skipped,
         accuracy=mean(record.correct for record in records) if records else nan,
         distance=mean(record.distance for record in records) if records else nan,
-        cells={} if sample is None else _cells(sample.keys, np.nanmean(sample.values, axis=1), sample.draws),
+        cells={} if sample is None else _cells(sample.keys, _average(sample.values, 1), sample.draws),
     )
 
 
@@ -187,8 +191,8 @@ def _groups(rows: Sequence[Row], samples: Mapping[str, _Sample]) -> list[Row]:
     for group in dict.fromkeys(row.group for row in rows):
         own = [row for row in rows if row.group == group]
         parts = [samples[row.name] for row in own]
-        values = np.mean([np.nanmean(part.values, axis=1) for part in parts], axis=0)
-        draws = np.mean([part.draws for part in parts], axis=0)
+        values = _average(np.array([_average(part.values, 1) for part in parts]), 0)
+        draws = _average(np.array([part.draws for part in parts]), 0)
         skipped: Counter[str] = Counter()
         for row in own:
             skipped.update(row.skipped)
@@ -204,6 +208,13 @@ def _groups(rows: Sequence[Row], samples: Mapping[str, _Sample]) -> list[Row]:
                 cells=_cells(parts[0].keys, values, draws),
             )
         )
+    return means
+
+
+def _average(values: Float[np.ndarray, "*any"], axis: int) -> Float[np.ndarray, "*fewer"]:
+    """Average over one axis what is defined; NaN where nothing is."""
+    counts = (~np.isnan(values)).sum(axis)
+    means: Float[np.ndarray, "*fewer"] = np.nansum(values, axis) / np.where(counts, counts, nan)
     return means
 
 

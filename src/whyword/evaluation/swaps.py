@@ -34,7 +34,7 @@ __all__ = ["Swaps", "measure_swaps", "name_place", "require_swaps"]
 
 _TOKENS = 1024
 """Tokens of a run: beyond so many a processor is no faster."""
-_MOST_DRAWS = 100_000
+_MOST_DRAWS = 10_000
 
 
 @dataclass(frozen=True)

@@ -189,17 +189,20 @@ def _read_place(place: str) -> int | None:
 
 
 def print_reports(reports: "list[Report]") -> None:
-    """Print the table of MRR, and the signature of each run."""
+    """Print MRR, agreement with swaps where it was measured, the best depth, and the signatures."""
     from rich.console import Console
     from rich.text import Text
 
-    from ...evaluation.tables import lay_out, say_signature
+    from ...evaluation.tables import lay_out, list_metrics, say_depth, say_signature
     from ...view.sheet import print_sheet
 
-    sheet = lay_out(reports, write=lambda cell: f"{cell.mean:.3f}")
     console = Console(highlight=False)
-    print_sheet(replace(sheet, headings=tuple(map(_fold, sheet.headings))), console)
+    for metric in ("MRR", *(metric for metric in list_metrics(reports) if "rank correlation" in metric)):
+        sheet = lay_out(reports, metric, write=lambda cell: f"{cell.mean:.3f}")
+        print_sheet(replace(sheet, headings=tuple(map(_fold, sheet.headings))), console)
     for report in reports:
+        for depths in report.depths:
+            console.print(Text(say_depth(depths)))
         console.print(Text(say_signature(report.settings), style="dim"), soft_wrap=True)
 
 
