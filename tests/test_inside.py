@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import whyword
 from whyword.data import Dataset, Example, read_datasets
@@ -20,9 +20,10 @@ from whyword.inside.survey import Survey, survey
 from whyword.inside.tally import read_tally
 from whyword.inside.top_examples import find_answers
 from whyword.runs.progress import listen
+from whyword.runs.single_writer import write_folder_alone
 
 import toy_tokenizers
-from families import build
+from families import build, other_weights
 
 PREFIXES = (
     "A report about this",
@@ -110,7 +111,7 @@ def test_ranked_by_how_much_groups_differ(model: whyword.Model) -> None:
 
 def test_a_run_that_was_killed_goes_on(windows: None, model: whyword.Model, tmp_path: Path) -> None:
     script = f"""
-import os, signal, sys
+import os, sys
 sys.path[:0] = [{str(Path(__file__).parent)!r}]
 import whyword.inside.survey as surveying
 from test_inside import make_dataset, make_model
@@ -121,12 +122,12 @@ def save_and_die(self, path):
     saved.append(self.done)
     if len(saved) == 2:
         (path.parent / ".neurons.safetensors.1").write_bytes(b"half a fi")  # what a kill may leave
-        os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(9)
 Tally.save = save_and_die
 surveying.survey(make_model(), [make_dataset()], folder={str(tmp_path / "run")!r})
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=os.environ)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert done.returncode == 9, done.stderr
     seen: list[int] = []
     with listen(lambda what, count, total: seen.append(count) if what == "examples" else None):
         resumed = survey(model, [make_dataset()], folder=tmp_path / "run")
@@ -156,7 +157,20 @@ def test_a_folder_of_another_run_is_refused(model: whyword.Model, tmp_path: Path
     with pytest.raises(whyword.InputError) as caught:
         survey(model, [make_dataset()], part="heads", folder=tmp_path, limit=3)
     assert caught.value.wrong == f"{tmp_path} holds a run with other settings: limit is 2 there, 3 here."
-    assert caught.value.remedy == "Name another folder, or delete this one: runs are not mixed."
+    assert caught.value.remedy == "Write somewhere else, or delete it: runs are not mixed."
+    with (
+        other_weights(model.network),
+        pytest.raises(whyword.InputError, match="holds a run with other settings: weights is"),
+    ):
+        survey(model, [make_dataset()], part="heads", folder=tmp_path, limit=2)
+    with (
+        write_folder_alone(tmp_path),
+        pytest.raises(whyword.InputError, match=r"is being written by process \d+ on"),
+    ):
+        survey(model, [make_dataset()], part="heads", folder=tmp_path, limit=2)
+    save_file({"x": torch.zeros(1)}, tmp_path / "neurons.safetensors", metadata={"whyword": "{}"})
+    with pytest.raises(whyword.InputError, match="is damaged"):
+        read_tally(tmp_path / "neurons.safetensors", {}, (1,))
     (tmp_path / "neurons.safetensors").write_bytes(b"not one")
     with pytest.raises(whyword.InputError, match="is damaged"):
         read_tally(tmp_path / "neurons.safetensors", {}, (1,))

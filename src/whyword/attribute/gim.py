@@ -67,7 +67,7 @@ class _Soften(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, scores: Tensor, axis: int, compute: Callable[[Tensor], Tensor]) -> Tensor:
-        """Give the weights."""
+        """Return the weights."""
         weights = compute(scores)
         context.save_for_backward(scores)
         context.axis, context.dtype = axis, weights.dtype
@@ -75,7 +75,7 @@ class _Soften(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        """Give s ⊙ (g − s · g)."""
+        """Return s ⊙ (g − s · g)."""
         (scores,) = context.saved_tensors
         soft = torch.softmax(scores.to(context.dtype) / TEMPERATURE, context.axis)
         mean = (gradients[0] * soft).sum(context.axis, keepdim=True)
@@ -87,12 +87,12 @@ class _Halved(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, factor: Tensor) -> Tensor:
-        """Give the factor."""
+        """Return the factor."""
         return factor.view_as(factor)
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> Tensor:
-        """Give half of the gradient."""
+        """Return half of the gradient."""
         return gradients[0] * HALF
 
 

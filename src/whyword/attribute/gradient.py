@@ -57,7 +57,7 @@ def _differentiate(predictions: Predictions) -> list[Gradient]:
 
 
 def differentiate(predictions: Predictions, running: Running = _as_it_is) -> list[Gradient]:
-    """Give the gradient of every prediction; `running`: what the network runs in, which may modify it."""
+    """Return the gradient of every prediction; `running`: what the network runs in, which may modify it."""
     model, prompts, places = predictions.model, predictions.prompts, predictions.trace.places
 
     def fits(batch: Sequence[int]) -> bool:

@@ -26,7 +26,7 @@ def read_name(name: str) -> NamedMethod:
 
 
 def find_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Check names of methods, and give each once."""
+    """Check names of methods, and return each once."""
     found = []
     for name in dict.fromkeys(names):
         method, at, depth = name.partition("@")
@@ -49,6 +49,6 @@ def require_depths(model: Model, names: Iterable[str]) -> None:
 
 
 def title_name(name: str) -> str:
-    """Give what tables and figures call a method."""
+    """Return what tables and figures call a method."""
     named = read_name(name)
     return title_of(named.method) + ("" if named.depth is None else f"@{named.depth}")

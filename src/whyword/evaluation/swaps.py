@@ -170,7 +170,7 @@ def _run(
 def _find_origins(
     batch: Sequence[_Round], device: torch.device
 ) -> tuple[Int[Tensor, " row"], Int[Tensor, " row"]]:
-    """Give the row of the context itself for every row, and the position that is swapped there."""
+    """Return the row of the context itself for every row, and the position that is swapped there."""
     origins: list[int] = []
     positions: list[int] = []
     for each in batch:
@@ -184,7 +184,7 @@ def _keep_position(
     origins: Int[Tensor, " row"],
     positions: Int[Tensor, " row"],
 ) -> Float[Tensor, "row position model"]:
-    """Give the streams of the contexts themselves, with one position of each row's own."""
+    """Return the streams of the contexts themselves, with one position of each row's own."""
     rows = torch.arange(len(origins), device=stream.device)
     kept = stream[origins]
     kept[rows, positions] = stream[rows, positions]
