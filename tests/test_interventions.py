@@ -222,7 +222,7 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(application, [*asked, "--swap-depths", "input,1"], env={"COLUMNS": "80"})
     assert result.exit_code == 0, result.output
     assert "rank correlation with swaps at depth 1" in " ".join(result.stdout.split())
-    assert "Flow@1" in result.stdout
+    assert "Flow@" in result.stdout
     wrong = CliRunner().invoke(application, [*asked, "--swap-depths", "first"])
     assert wrong.exit_code == 2
     assert "--swap-depths has 'first'" in wrong.stderr

@@ -125,7 +125,7 @@ def draw_depths(runs: Sequence[Run]) -> "Figure | None":
             axes.axhline(chance[group], color=colour, linewidth=0.8, linestyle=":")
         for name, means, style in (("even rows", depths.even, "--"), ("odd rows", depths.odd, "-.")):
             axes.plot(range(len(means)), means, style, color="#333333", linewidth=0.8, label=name)
-        axes.axvline(depths.default, color="#9aa5ae", linewidth=0.8)
+        axes.axvline(depths.default, color="#9aa5ae", linewidth=0.8, label="default depth")
         axes.plot([], [], color="#333333", linewidth=0.8, linestyle=":", label="Random")
         axes.set_ylim(0, 1.02)
         axes.set_ylabel("MRR")

@@ -209,7 +209,7 @@ def print_reports(reports: "list[Report]") -> None:
 def _fold(heading: str) -> str:
     """Write a heading narrow, so that a table of one run fits 80 columns."""
     short = {"skipped": "skip", "accuracy": "acc.", "Distance": "dist."}.get(heading, heading)
-    return short.replace("-", "-\n").replace(": ", ":\n").replace("Grad ", "Grad\n")
+    return short.replace("-", "-\n").replace("@", "@\n").replace(": ", ":\n").replace("Grad ", "Grad\n")
 
 
 def _compare(path: Path, report: "Report") -> None:
