@@ -27,7 +27,9 @@ PROMPT = "A report about this"
 @cache
 def load_toy(family: str) -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
-    return whyword.load(build(family, torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    return whyword.load(
+        build(family, torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer, start="tokenizer"
+    )
 
 
 def make_dataset() -> Dataset:

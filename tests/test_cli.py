@@ -117,8 +117,8 @@ def test_the_default_foil_is_the_runner_up(folder: str) -> None:
 
 
 def test_a_forced_or_forbidden_bos(folder: str) -> None:
-    with_bos, _ = run("explain", PROMPT, "-m", folder, "--json", "--bos")
-    without, _ = run("explain", PROMPT, "-m", folder, "--json", "--no-bos")
+    with_bos, _ = run("explain", PROMPT, "-m", folder, "--json", "--start", "bos")
+    without, _ = run("explain", PROMPT, "-m", folder, "--json", "--start", "none")
     default, _ = run("explain", PROMPT, "-m", folder, "--json")
     special = [token["special"] for token in json.loads(with_bos)["tokens"]]
     assert special[0]

@@ -32,7 +32,7 @@ TEXT = "A report about the Impressionists"
 def model() -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
     network = build("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=256)
-    return whyword.load(network, tokenizer=tokenizer)
+    return whyword.load(network, tokenizer=tokenizer, start="tokenizer")
 
 
 @pytest.fixture(scope="module")

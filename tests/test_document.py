@@ -17,7 +17,9 @@ from families import build, prompt_of
 @pytest.fixture(scope="module")
 def model() -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
-    return whyword.load(build("gpt2", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    return whyword.load(
+        build("gpt2", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer, start="tokenizer"
+    )
 
 
 @pytest.mark.parametrize("method", ["logit", "alti-logit"])

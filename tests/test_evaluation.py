@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> whyword.Model:
-    return whyword.load(str(folder))
+    return whyword.load(str(folder), start="tokenizer")
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,9 @@ def make_dataset() -> Dataset:
 
 def make_model(family: str = "llama") -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
-    return whyword.load(build(family, torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    return whyword.load(
+        build(family, torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer, start="tokenizer"
+    )
 
 
 @pytest.fixture(scope="module")

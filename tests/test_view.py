@@ -30,7 +30,7 @@ NASTY = "<b>& \x1b[31m $x_1 % # {}\\ ~^ 😀 שלום مرحبا 漢字\n\t'End'
 def model() -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
     network = build("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=256)
-    return whyword.load(network, tokenizer=tokenizer)
+    return whyword.load(network, tokenizer=tokenizer, start="tokenizer")
 
 
 @pytest.fixture(scope="module")
