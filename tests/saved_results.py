@@ -48,7 +48,7 @@ def make_results() -> dict[str, Any]:
     """Give results by a name that begins with that of their kind."""
     gpt2, llama, mixture = (load_toy(family) for family in ("gpt2", "llama", "gpt-oss"))
     asked: dict[str, Any] = {"target": "has", "foil": ["have", "been"]}
-    explained = whyword.explain(gpt2, PROMPT, **asked)
+    explained = whyword.explain(gpt2, PROMPT, **asked, method="alti-logit")
     continuation = whyword.explain_continuation(gpt2, PROMPT, "has been", foil="auto")
     tokenizer = toy_translators.make_m2m_100(Path(mkdtemp()))
     tokenizer.tgt_lang = "en"
@@ -57,6 +57,7 @@ def make_results() -> dict[str, Any]:
     data = [make_dataset()]
     return {
         "explanation": explained,
+        "explanation, flow": whyword.explain(gpt2, PROMPT, **asked),
         "explanation, logit": whyword.explain(llama, PROMPT, method="logit"),
         "explanation, one row": whyword.explain(gpt2, PROMPT, **asked, method="attention"),
         "explanation, sum": continuation.sum(),

@@ -14,6 +14,7 @@ __all__ = [
     "METHOD_HELP",
     "DataFolder",
     "DatasetNames",
+    "Depth",
     "FoilWords",
     "Ids",
     "Limit",
@@ -79,6 +80,16 @@ UnitOutput = Annotated[
     ),
 ]
 Ids = Annotated[bool, typer.Option("--ids", help="The prompt, target and foils are token ids.")]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        "--depth",
+        min=0,
+        metavar="N",
+        help="Where flow is read: 0 is before block 1.",
+        show_default="a tenth of the blocks",
+    ),
+]
 MaxMemory = Annotated[
     str | None,
     typer.Option(

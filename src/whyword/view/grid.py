@@ -142,7 +142,10 @@ def _lay_out_columns(document: Document, by: str) -> Grid | None:
         return _lay_out_continuation(document)
     if by in ("token", "word"):
         return _lay_out_sum(document, by)
-    return _lay_out_sum(document, "token") if by == "block" and not read_measure(document).by_block else None
+    measure = read_measure(document)
+    if by != "block" or measure.by_block:
+        return None
+    return _lay_out_sum(document, "word" if measure.sum_of == "difference" else "token")
 
 
 def _block_rows(document: Document) -> list[Row]:

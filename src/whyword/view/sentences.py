@@ -19,7 +19,7 @@ from ..document.kinds import (
     read_measure,
 )
 from ..lazy import find_at
-from .answer_sentences import decide, name_quantity, name_strongest, warn_of_sink
+from .answer_sentences import count_start, decide, name_quantity, name_strongest, warn_of_sink
 from .quoting import Sentence, capitalise, join, quote, write_exponent, write_plain, write_signed
 
 __all__ = [
@@ -238,8 +238,12 @@ def _cover_logit(document: Document) -> str:
         blind = "" if measure.contrastive else f" {_BLIND}"
         return f"Scores in {measure.unit}: {measure.summary}. They do not add up to {whole}.{blind}"
     if measure.sum_of == "difference":
-        scores = write_signed(sum(document["scores"]), 3)
-        return f"The scores of all tokens add up to {scores}; with what biases add, to {whole}."
+        first, scores = count_start(document), document["scores"]
+        flow = document.get("flow")
+        biases = ledger["logit"] - sum(scores) if flow is None else flow["bias"][flow["depth"]]
+        parts = [f"Words ({write_signed(sum(scores[first:]), 3)})"]
+        parts += [f"start ({write_signed(sum(scores[:first]), 3)})"] if first else []
+        return f"{', '.join(parts)} and biases ({write_signed(biases, 3)}) add up to {whole}."
     sums = f"add up to {write_signed(sum(document['scores']), 3)}, attention’s part of {whole}"
     rest = "The other entries are not traced to tokens. The row of sums has its own colour scale."
     return f"The scores of all tokens {sums}. {rest}"

@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
+from ..options import (
+    METHOD_HELP,
+    Depth,
+    FoilWords,
+    Ids,
+    MaxMemory,
+    MethodName,
+    NoFoil,
+    Output,
+    TargetWord,
+    Top,
+)
 from ..reporting import (
     Allow,
     Chat,
@@ -50,6 +61,7 @@ def compare(
             show_default="every kind once, erasure as published",
         ),
     ] = None,
+    depth: Depth = None,
     by: Annotated[
         Columns, typer.Option("--by", metavar="VIEW", help="Show it by token or word.")
     ] = Columns.token,
@@ -85,6 +97,7 @@ def compare(
                 target=read_word(target, ids),
                 foil=foils,
                 methods=[each.value for each in method] if method else None,
+                depth=depth,
                 max_memory=max_memory,
             )
         documents.append(compared.to_dict())

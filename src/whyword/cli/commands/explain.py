@@ -9,7 +9,18 @@ import typer
 
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
-from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
+from ..options import (
+    METHOD_HELP,
+    Depth,
+    FoilWords,
+    Ids,
+    MaxMemory,
+    MethodName,
+    NoFoil,
+    Output,
+    TargetWord,
+    Top,
+)
 from ..reporting import (
     Allow,
     Chat,
@@ -55,6 +66,7 @@ def explain(
         list[MethodName] | None,
         typer.Option("--method", metavar="METHOD", help=METHOD_HELP, show_default=DEFAULT_METHOD),
     ] = None,
+    depth: Depth = None,
     by: Annotated[
         By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, token or word.")
     ] = By.block,
@@ -90,7 +102,7 @@ def explain(
             "Every generated token is its own target: leave them out.",
         )
     if account and (
-        continue_ is not None or not all(METHODS[each.value].keeps_mixing for each in method or [])
+        continue_ is not None or not all(METHODS[each.value].keeps_mixing for each in method or ())
     ):
         raise InputError(
             "--account was given with --continue, or with a method that keeps no mixing.",
@@ -100,7 +112,8 @@ def explain(
         read_source(prompt, start=start, chat=chat, ids=ids),
         read_word(target, ids),
         None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
-        [each.value for each in method] if method else [DEFAULT_METHOD],
+        [each.value for each in method] if method else ["alti-logit" if account else DEFAULT_METHOD],
+        depth,
         continue_,
         max_memory,
     )
@@ -130,6 +143,7 @@ class _Question:
     foil: Any
     """A list of words or ids, "auto", or None."""
     methods: Sequence[str]
+    depth: int | None
     new_tokens: int | None
     """None: explain the next token only."""
     max_memory: str | None
@@ -147,6 +161,7 @@ class _Question:
                     target=self.target,
                     foil=self.foil,
                     methods=self.methods,
+                    depth=self.depth,
                     max_memory=self.max_memory,
                 )
             yield from (compared[method] for method in self.methods)
@@ -158,6 +173,7 @@ class _Question:
                     self.source.prompt(model),
                     foil=self.foil,
                     method=method,
+                    depth=self.depth,
                     new_tokens=self.new_tokens,
                     max_memory=self.max_memory,
                 )
