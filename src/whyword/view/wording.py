@@ -152,7 +152,7 @@ def proof(document: Document) -> str:
 
 def say_flow(document: Document) -> list[str]:
     """Add up words, start and biases at the depth that is read, where a method traces all of the logit."""
-    if "flow" not in document:
+    if "flow" not in document or is_comparison(document):
         return []
     flow, first, scores = document["flow"], count_start(document), document["scores"]
     entries = [("words", sum(scores[first:]))] + ([(START, sum(scores[:first]))] if first else [])
@@ -163,7 +163,8 @@ def say_flow(document: Document) -> list[str]:
 
 def say_strongest(document: Document) -> list[str]:
     """Name the strongest words, where a method traces all of the logit (difference)."""
-    answer = name_strongest(document) if "flow" in document else None
+    traced = "flow" in document and not is_comparison(document)
+    answer = name_strongest(document) if traced else None
     return [] if answer is None else [write_sentence(answer)]
 
 
