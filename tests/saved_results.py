@@ -68,7 +68,10 @@ def make_results() -> dict[str, Any]:
             gpt2, PROMPT, **asked, methods=["alti-logit", "attention", "gradient-norm"]
         ),
         "comparison, without mixing": whyword.compare(gpt2, PROMPT, **asked, methods=["logit", "random"]),
-        "translation": whyword.explain_translation(translator, *sentence, foil=("shore", 2), threshold=0.9),
+        "translation": whyword.explain_translation(
+            translator, *sentence, foil=("shore", 2), threshold=0.9, method="alti-logit"
+        ),
+        "translation, flow": whyword.explain_translation(translator, *sentence),
         "translation, logit": whyword.explain_translation(translator, *sentence, method="logit"),
         "alignment": whyword.align(translator, "Die Bank ist alt .", "The bank is old ."),
         "alignment, one block": whyword.align(translator, ["Bank"], ["bank"], method="attention", block=2),

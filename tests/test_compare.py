@@ -82,7 +82,7 @@ def test_a_baseline_is_saved_and_read(model: whyword.Model, method: str, tmp_pat
 def test_methods_that_cannot_be_compared(model: whyword.Model) -> None:
     with pytest.raises(whyword.InputError, match=r"The methods are one text, 'logit'\.\nPass a list"):
         whyword.compare(model, TEXT, methods="logit")
-    with pytest.raises(whyword.InputError, match=r"There is no method 'shap'\.\nMethods: alti-logit, logit"):
+    with pytest.raises(whyword.InputError, match=r"There is no method 'shap'\.\nMethods: flow, alti-logit"):
         whyword.compare(model, TEXT, methods=["logit", "shap"])
     with pytest.raises(whyword.InputError, match="No method is named"):
         whyword.compare_batch(model, [TEXT], methods=[])

@@ -40,7 +40,7 @@ def test_what_the_document_holds(model: whyword.Model) -> None:
     document = json.loads(json.dumps(e.to_dict()))
     assert document["schema"] == "whyword.explanation/1"
     assert document["model"] == "GPT2LMHeadModel"
-    assert document["method"] == "alti-logit"
+    assert document["method"] == "flow"
     assert document["tokens"][1] == {
         "id": e.tokens[1].id,
         "text": " report",

@@ -35,17 +35,21 @@ def model() -> whyword.Model:
 
 @pytest.fixture(scope="module")
 def document(model: whyword.Model) -> dict[str, Any]:
-    return whyword.explain(model, "A report about painters", target="has", foil="have").to_dict()
+    return whyword.explain(
+        model, "A report about painters", target="has", foil="have", method="alti-logit"
+    ).to_dict()
 
 
 @pytest.fixture(scope="module")
 def nasty(model: whyword.Model) -> dict[str, Any]:
-    return whyword.explain(model, NASTY, foil="auto").to_dict()
+    return whyword.explain(model, NASTY, foil="auto", method="alti-logit").to_dict()
 
 
 @pytest.fixture(scope="module")
 def continuation(model: whyword.Model) -> whyword.Continuation:
-    return whyword.explain_continuation(model, "A report about", " the painters has", foil="auto")
+    return whyword.explain_continuation(
+        model, "A report about", " the painters has", foil="auto", method="alti-logit"
+    )
 
 
 def draw(document: dict[str, Any], width: int, colour: str | None = None, **options: Any) -> str:
