@@ -14,6 +14,7 @@ from ..options import (
     MethodName,
     NoFoil,
     Output,
+    PromptText,
     TargetWord,
     Top,
 )
@@ -45,9 +46,7 @@ class Columns(str, Enum):
 
 @reporting
 def compare(
-    prompt: Annotated[
-        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
-    ],
+    prompt: PromptText,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,

@@ -18,6 +18,7 @@ from ..options import (
     MethodName,
     NoFoil,
     Output,
+    PromptText,
     TargetWord,
     Top,
 )
@@ -57,9 +58,7 @@ class By(str, Enum):
 
 @reporting
 def explain(
-    prompt: Annotated[
-        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
-    ],
+    prompt: PromptText,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,
