@@ -278,3 +278,7 @@ def test_the_command(trained: whyword.Model, tmp_path: Path) -> None:
     refused = run(application, ["predict", "5 6", "-m", folder, "--ids", "--start", "bos"])
     assert refused.exit_code == 2
     assert "read as they are" in refused.stderr
+    for old, new in (("--bos", "--start bos"), ("--no-bos", "--start none")):
+        refused = run(application, ["predict", TEXT, "-m", folder, old])
+        assert refused.exit_code == 2
+        assert f"Give {new}." in refused.stderr

@@ -21,6 +21,8 @@ __all__ = [
     "MaxMemory",
     "MethodName",
     "NoFoil",
+    "OldBos",
+    "OldNoBos",
     "Output",
     "PromptText",
     "RunFolder",
@@ -166,3 +168,9 @@ def moved(flag: str, wrong: str, remedy: Callable[[Any], str]) -> Any:
         return value
 
     return typer.Option(flag, hidden=True, is_eager=True, callback=say)
+
+
+OldBos = Annotated[bool, moved("--bos", "--bos is no option any more.", lambda _: "Give --start bos.")]
+OldNoBos = Annotated[
+    bool, moved("--no-bos", "--no-bos is no option any more.", lambda _: "Give --start none.")
+]

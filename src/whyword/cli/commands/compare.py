@@ -13,6 +13,8 @@ from ..options import (
     MaxMemory,
     MethodName,
     NoFoil,
+    OldBos,
+    OldNoBos,
     Output,
     PromptText,
     TargetWord,
@@ -74,6 +76,8 @@ def compare(
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
 ) -> None:
     """Compare methods on one prediction: one row each, in its own unit."""
     from ...document.kinds import COMPARISON_SCHEMA

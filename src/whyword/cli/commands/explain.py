@@ -17,6 +17,8 @@ from ..options import (
     MaxMemory,
     MethodName,
     NoFoil,
+    OldBos,
+    OldNoBos,
     Output,
     PromptText,
     TargetWord,
@@ -94,6 +96,8 @@ def explain(
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
 ) -> None:
     """Explain which words made the model prefer one word over another, block by block, with the proof."""
     from ...trace.memory_plan import read_size

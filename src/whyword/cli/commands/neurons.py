@@ -4,7 +4,18 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options import FoilWords, Ids, MaxMemory, NoFoil, PromptText, TargetWord, UnitOutput, moved
+from ..options import (
+    FoilWords,
+    Ids,
+    MaxMemory,
+    NoFoil,
+    OldBos,
+    OldNoBos,
+    PromptText,
+    TargetWord,
+    UnitOutput,
+    moved,
+)
 from ..reporting import (
     Allow,
     Chat,
@@ -61,6 +72,8 @@ def neurons(
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
     data: Annotated[
         list[str] | None,
         moved(
