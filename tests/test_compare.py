@@ -65,7 +65,7 @@ def test_a_comparison_is_saved_and_read(comparison: whyword.Comparison, tmp_path
         assert torch.equal(again[name].by_block, comparison[name].by_block)
     document = json.loads((tmp_path / "c.json").read_text())
     assert document["schema"] == "whyword.comparison/1"
-    assert document["methods"][2]["measure"]["unit"] == "probability"
+    assert document["methods"][3]["measure"]["unit"] == "probability"
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))

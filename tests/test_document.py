@@ -66,7 +66,7 @@ def test_what_the_document_holds(model: whyword.Model) -> None:
         "error",
     }
     assert document["ledger"]["error"] <= 1e-4
-    assert set(document["notes"]) == {"exact", "heuristic", "use"}
+    assert set(document["notes"]) == {"exact", "held fixed", "use"}
 
 
 def test_how_things_show_themselves(model: whyword.Model) -> None:

@@ -77,8 +77,8 @@ def evaluate(
     spaCy pipeline that finds evidence where files have none. `start`: what stands before every text (see
     `load`); None: what the model was loaded with, and with the paper's conventions what the tokenizer adds.
     `swaps`: for how many other words each token is swapped to measure agreement with interventions;
-    `swap_depths`: where, None for the token itself, a number for the residual stream at that depth. A run that
-    was stopped is resumed.
+    `swap_depths`: where, None for the token itself, a number for the residual stream at that depth. A run
+    that was stopped is resumed.
     """
     rules = find_conventions(conventions, evidence)
     swapping = None if swaps is None else Swaps(swaps, tuple(swap_depths), seed)
