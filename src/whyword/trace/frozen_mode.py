@@ -132,7 +132,7 @@ def _picker(operation: Operation) -> tuple[int, Callable[[Tensor], Tensor]] | No
     """Return the axis that an operation picks rows along, and what picks them; None: it picks none."""
     if operation.name == "getitem":
         index = operation.args[1]
-        parts = index if isinstance(index, tuple) else (index,)
+        parts = [part for part in (index if isinstance(index, tuple) else (index,)) if part is not None]
         axes = [axis for axis, part in enumerate(parts) if isinstance(part, Tensor) and part.ndim == 1]
         if len(axes) == 1 and all(isinstance(part, (int, slice, Tensor)) for part in parts):
             return axes[0], lambda rows: rows[parts[axes[0]]]
