@@ -4,14 +4,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-<<<<<<< HEAD
 import torch
 
+from .ask.start_of_text import Start, find_start
 from .attribute import Predictions
 from .attribute.flow import trace_sum
-=======
-from .ask.start_of_text import Start, find_start
->>>>>>> main
 from .errors import ModelError, ProofError
 from .ledger import Target
 from .maths.kernel import implementation
