@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import whyword
 from whyword.data import Dataset, Example, read_datasets
@@ -20,9 +21,10 @@ from whyword.inside.survey import Survey, survey
 from whyword.inside.tally import read_tally
 from whyword.inside.top_examples import find_answers
 from whyword.runs.progress import listen
+from whyword.runs.single_writer import write_folder_alone
 
 import toy_tokenizers
-from families import build
+from families import build, other_weights
 
 PREFIXES = (
     "A report about this",
@@ -156,7 +158,20 @@ def test_a_folder_of_another_run_is_refused(model: whyword.Model, tmp_path: Path
     with pytest.raises(whyword.InputError) as caught:
         survey(model, [make_dataset()], part="heads", folder=tmp_path, limit=3)
     assert caught.value.wrong == f"{tmp_path} holds a run with other settings: limit is 2 there, 3 here."
-    assert caught.value.remedy == "Name another folder, or delete this one: runs are not mixed."
+    assert caught.value.remedy == "Write somewhere else, or delete it: runs are not mixed."
+    with (
+        other_weights(model.network),
+        pytest.raises(whyword.InputError, match="holds a run with other settings: weights is"),
+    ):
+        survey(model, [make_dataset()], part="heads", folder=tmp_path, limit=2)
+    with (
+        write_folder_alone(tmp_path),
+        pytest.raises(whyword.InputError, match=r"is being written by process \d+ on"),
+    ):
+        survey(model, [make_dataset()], part="heads", folder=tmp_path, limit=2)
+    save_file({"x": torch.zeros(1)}, tmp_path / "neurons.safetensors", metadata={"whyword": "{}"})
+    with pytest.raises(whyword.InputError, match="is damaged"):
+        read_tally(tmp_path / "neurons.safetensors", {}, (1,))
     (tmp_path / "neurons.safetensors").write_bytes(b"not one")
     with pytest.raises(whyword.InputError, match="is damaged"):
         read_tally(tmp_path / "neurons.safetensors", {}, (1,))

@@ -16,6 +16,7 @@ from ..pipeline.one_prompt import require_model
 from ..results.comparison import Comparison
 from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
+from ..runs.single_writer import write_folder_alone
 from .conventions import Conventions, Prepared, find_conventions, prepare
 from .faithfulness import measure_faithfulness
 from .records import Journal, Record, open_journal
@@ -70,16 +71,17 @@ def evaluate(
     settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed)
     read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
     folder = Path(out)
-    journal = open_journal(folder, describe(require_model(model), read, settings))
-    used, skipped = [], []
-    for dataset in read:
-        prepared, unused = prepare(model, dataset, settings.conventions)
-        used.append(prepared)
-        skipped += unused
-    write_skipped(folder, skipped)
-    _run(model, used, settings, journal)
-    made = read_report(folder)
-    save_tables(folder, [made])
+    with write_folder_alone(folder):
+        journal = open_journal(folder, describe(require_model(model), read, settings))
+        used, skipped = [], []
+        for dataset in read:
+            prepared, unused = prepare(model, dataset, settings.conventions)
+            used.append(prepared)
+            skipped += unused
+        write_skipped(folder, skipped)
+        _run(model, used, settings, journal)
+        made = read_report(folder)
+        save_tables(folder, [made])
     return made
 
 

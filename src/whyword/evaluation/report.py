@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..data import Skipped
+from ..runs.journal import read_lines
+from ..runs.whole_files import write_file
 from .conventions import find_conventions
 from .metrics import METRICS, draw_means, expect_by_chance
 from .records import Record, read_run
@@ -112,14 +114,12 @@ def summarise(settings: Mapping[str, Any], records: Sequence[Record], skipped: S
 def write_skipped(folder: Path, skipped: Sequence[Skipped]) -> None:
     """List the rows that could not be used, with the reason."""
     lines = [json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in skipped]
-    (folder / "skipped.jsonl").write_text("".join(lines), encoding="utf-8")
+    write_file(folder / "skipped.jsonl", "".join(lines))
 
 
 def read_skipped(folder: Path) -> list[Skipped]:
     """Read that list."""
-    path = folder / "skipped.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [Skipped(**json.loads(line)) for line in lines]
+    return list(read_lines(folder / "skipped.jsonl", lambda line: Skipped(**line)))
 
 
 def _sample(records: Sequence[Record], settings: Mapping[str, Any]) -> _Sample:

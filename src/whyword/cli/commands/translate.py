@@ -60,7 +60,7 @@ def translate(
     ] = None,
     method: Annotated[
         TranslationMethod,
-        typer.Option("--method", metavar="METHOD", help=f"{' or '.join(TRANSLATION_METHODS)}."),
+        typer.Option("--method", metavar="METHOD", help=f"{', '.join(TRANSLATION_METHODS)}."),
     ] = _DEFAULT,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
