@@ -1,10 +1,10 @@
 """Align words: one pair, or many in batches; with one model, or with one of each direction."""
 
-import logging
+import time
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..errors import InputError
@@ -13,9 +13,11 @@ from ..pipeline.one_translation import require_translator
 from .alignment import Alignment
 from .confidence import estimate_confidence
 from .linking import Linking, link_words, read_linking
+from .links import Link
+from .method_choice import choose_settings
 from .preparing import Prepared, SentenceText
 from .symmetry import SCORES, SYMMETRISATIONS, symmetrise
-from .token_scores import MEASURES, STEPS
+from .throughput import Meter
 from .word_scores import (
     COMBINED,
     Refused,
@@ -28,35 +30,12 @@ from .word_scores import (
 )
 
 __all__ = [
-    "ALIGNMENT_METHODS",
     "align",
     "align_all",
     "align_each",
     "align_pair",
-    "choose_settings",
+    "link_together",
 ]
-
-ALIGNMENT_METHODS = (
-    COMBINED,
-    "attention",
-    "vector-norms",
-    "distance",
-    "smoothgrad",
-    "logit",
-    "logit-raw",
-    "alti-logit",
-)
-BEST_DEPTH = {
-    ("attention", "output"): 5 / 6,
-    ("attention", "input"): 3 / 6,
-    ("vector-norms", "output"): 5 / 6,
-    ("vector-norms", "input"): 3 / 6,
-    ("distance", "output"): 5 / 6,
-    ("distance", "input"): 2 / 6,
-}
-"""The default block of methods whose blocks cannot be summed: the best of the six blocks of OPUS-MT by
-`whyword evaluate alignment` (docs/alignment.md), as a share of the decoder's depth."""
-_logger = logging.getLogger("whyword")
 
 
 def align(
@@ -110,36 +89,6 @@ def align_pair(
     return found
 
 
-def choose_settings(
-    model: Model, method: str, block: int | None, step: str, linking: Linking = Linking()
-) -> Settings:
-    """Refuse settings that contradict each other, and choose a block where one is needed."""
-    if method not in ALIGNMENT_METHODS:
-        raise InputError(
-            f"There is no method {method!r} for alignments.", f"Methods: {', '.join(ALIGNMENT_METHODS)}."
-        )
-    if step not in STEPS:
-        raise InputError(f"step is {step!r}.", f"Steps: {', '.join(STEPS)}.")
-    blocks = len(model.blocks)
-    measure = MEASURES.get(method)
-    if step == "input" and (measure is None or "input" not in measure.steps):
-        where = "both steps" if method == COMBINED else "the step that produces a word"
-        raise InputError(
-            f"{method} is read at {where}.", "step='input' is for attention, vector-norms and distance."
-        )
-    if block is not None and measure is None:
-        raise InputError(f"{method} has no blocks, but block is {block}.", "Leave block out.")
-    if block is not None and not 1 <= block <= blocks:
-        raise InputError(f"block is {block}.", f"{model.name} has decoder blocks 1 to {blocks}.")
-    if block is None and measure is not None and not measure.adds_up:
-        block = min(blocks, max(1, round(BEST_DEPTH[method, step] * blocks)))
-        _logger.info(
-            f"{method} cannot be summed over blocks: using decoder block {block} of {blocks}, where "
-            f"it aligned best at the {step} step in our measurements."
-        )
-    return Settings(method, step, block, linking)
-
-
 def align_all(
     model: Model,
     pairs: Sequence[tuple[SentenceText, SentenceText]],
@@ -165,17 +114,19 @@ def align_each(
     languages: tuple[str | None, str | None] = (None, None),
     way: str = SCORES,
     words: str = "auto",
+    *,
+    meter: Meter | None = None,
 ) -> list[Alignment | Refused]:
-    """Align some pairs, with one run of each network per batch of similar length."""
+    """Align some pairs, with one run of each network per batch of similar length; `meter` is told of each."""
     if way not in SYMMETRISATIONS:
         raise InputError(f"There is no symmetrisation {way!r}.", f"Ways: {', '.join(SYMMETRISATIONS)}.")
-    forward, prepared = _measure_each(models[0], pairs, settings, languages, words)
+    forward, prepared = _measure_each(models[0], pairs, settings, languages, words, meter)
     if len(models) == 1:
         return [
             _finish(models, each, scores, settings) for each, scores in zip(prepared, forward, strict=True)
         ]
     turned = [(target, source) for source, target in pairs]
-    backward, read = _measure_each(models[1], turned, settings, languages[::-1], words)
+    backward, read = _measure_each(models[1], turned, settings, languages[::-1], words, meter)
     return [
         _join(models, (each, other), (own, back), settings, way)
         for each, other, own, back in zip(prepared, read, forward, backward, strict=True)
@@ -191,13 +142,17 @@ def _measure_each(
     settings: Settings,
     languages: tuple[str | None, str | None],
     words: str,
+    meter: Meter | None,
 ) -> tuple[list[_Scores], list[Prepared | Refused | None]]:
     prepared = prepare_each(model, pairs, languages, words)
     found = [torch.zeros(0, 0)] * len(pairs)
     for batch in cut(prepared):
         own = [each for each in (prepared[index] for index in batch) if isinstance(each, Prepared)]
+        start = time.perf_counter()
         for index, scores in zip(batch, measure_words(model, own, [settings])[settings], strict=True):
             found[index] = scores
+        if meter is not None:
+            meter.note(model, own, time.perf_counter() - start)
     return found, prepared
 
 
@@ -236,25 +191,39 @@ def _join(
                 "Pass lists of words, or text with spaces between words.",
             )
         )
-    forward, backward = find_evidence(settings.method, scores[0]), find_evidence(settings.method, scores[1]).T
-    evidence = (forward + backward.to(forward)) / 2
-    targets, sources = own.written
-    if way == SCORES:
-        written = targets & other.written[1], sources & other.written[0]
-        links = link_words(evidence, evidence, written, settings.linking)
-    else:
-        each = link_words(scores[0], forward, own.written, settings.linking)
-        back = link_words(scores[1], backward.T, other.written, settings.linking)
-        links = tuple(sorted(symmetrise(each, [link[::-1] for link in back], way)))
+    both = own.written, other.written
+    evidence, links = link_together(settings.method, scores, both, settings.linking)
+    if way != SCORES:
+        forward, backward = (
+            link_words(each, find_evidence(settings.method, each), written, settings.linking)
+            for each, written in zip(scores, both, strict=True)
+        )
+        links = tuple(sorted(symmetrise(forward, [link[::-1] for link in backward], way)))
     sides = own.source_words, own.target_words
     return _give(models, sides, evidence, links, settings, evidence, f", {way} of both directions")
+
+
+_Written = tuple[Bool[Tensor, " _target"], Bool[Tensor, " _source"]]
+
+
+def link_together(
+    method: str, scores: tuple[_Scores, _Scores], written: tuple[_Written, _Written], linking: Linking
+) -> tuple[_Scores, tuple[Link, ...]]:
+    """Return the mean evidence of both directions, and its links.
+
+    `scores`, `written`: of the forward direction, and of the backward one, which reads the translation.
+    """
+    forward, backward = (find_evidence(method, each) for each in scores)
+    evidence = (forward + backward.T.to(forward)) / 2
+    (targets, sources), (own, other) = written
+    return evidence, link_words(evidence, evidence, (targets & other, sources & own), linking)
 
 
 def _give(
     models: Sequence[Model],
     sides: tuple[tuple[str, ...], tuple[str, ...]],
     scores: _Scores,
-    links: tuple[tuple[int, int], ...],
+    links: tuple[Link, ...],
     settings: Settings,
     evidence: _Scores | None = None,
     joined: str = "",

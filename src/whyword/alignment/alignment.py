@@ -61,7 +61,7 @@ class Alignment(Shown):
     links: tuple[Link, ...]
     """Words of source and translation that belong together, counted from 0."""
     confidence: tuple[float, ...] | None = None
-    """How likely each link is to be right, as measured on Chinese–English; None: not known for this method."""
+    """How likely each link is to be right, by confidence.py; None: not known for this method."""
 
     def __repr__(self) -> str:
         where = "all blocks" if self.block is None else f"block {self.block}"

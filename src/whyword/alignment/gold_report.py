@@ -12,9 +12,11 @@ from ..view.html import render_html
 from ..view.plots import has_plots
 from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
 from .aer import Score
-from .aligner import align_all, choose_settings
-from .gold_evaluation import AlignmentReport, Asked
+from .aligner import align_all
+from .gold_evaluation import FORWARD, KINDS, AlignmentReport, Asked
 from .links import Links
+from .method_choice import choose_settings
+from .word_scores import COMBINED
 
 __all__ = ["Line", "lay_out", "lay_out_best", "write_report", "write_sentences"]
 
@@ -37,7 +39,7 @@ class Line:
 
     def cells(self) -> tuple[str, ...]:
         """Write it in percent."""
-        name = self.method if self.direction == "forward" else f"{self.method}, {self.direction}"
+        name = self.method if self.direction == FORWARD else f"{self.method}, {self.direction}"
         numbers = [f"{100 * each:.1f}" for each in (self.best.aer, self.best.precision, self.best.recall)]
         total = "–" if self.total is None else f"{100 * self.total.aer:.1f}"
         return name, self.step, "–" if self.block is None else str(self.block), *numbers, total
@@ -82,14 +84,17 @@ def write_report(report: AlignmentReport, out: Path) -> list[Path]:
 def write_sentences(model: Model, asked: Asked, out: Path, numbers: Sequence[int] = ()) -> list[Path]:
     """Show sentences, counted from 1, with the gold links: a report of all, and a picture of each.
 
-    Attention is beside logit updates. Without numbers the first three of few words.
+    What `align` gives by default is beside attention. Without numbers the first three of few words.
     """
     short = [
         index
         for index, (source, target) in enumerate(asked.words, 1)
         if source and target and max(len(source), len(target)) <= _MOST_WORDS
     ]
-    ways = [choose_settings(model, method, None, "output") for method in ("attention", "logit")]
+    ways = [
+        choose_settings(model, "attention", None, "output", KINDS[FORWARD]),
+        choose_settings(model, COMBINED, None, "output"),
+    ]
     paths, reported = [], []
     for number in numbers or short[:3]:
         pair = asked.words[number - 1]

@@ -18,6 +18,7 @@ from .links import Link
 
 __all__ = [
     "CHOICES",
+    "LINKING",
     "NULL",
     "RECALL",
     "Linking",
@@ -49,6 +50,10 @@ class Linking:
 
     def __str__(self) -> str:
         return self.choice if self.choice == "best" else f"mutual links, recall {self.recall:g}"
+
+
+LINKING = Linking()
+"""The default."""
 
 
 def read_linking(choice: str = "mutual", recall: float | None = None, null: float | None = None) -> Linking:

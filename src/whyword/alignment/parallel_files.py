@@ -65,9 +65,7 @@ def stream_pairs(source: Path, target: Path) -> Iterator[LinePair]:
     if source == target == STANDARD:
         for number, line in enumerate(_split_lines(sys.stdin.buffer), 1):
             own, tab, other = line.partition(b"\t")
-            yield _pair_lines(
-                number, own, other if tab else None, "there is no tab between source and translation"
-            )
+            yield _pair_lines(number, own, other if tab else None, "there is no tab between the sides")
         return
     with _open(source) as first, _open(target) as second:
         for number, (own, other) in enumerate(zip_longest(_split_lines(first), _split_lines(second)), 1):

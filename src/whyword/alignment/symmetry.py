@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from ..errors import InputError
 from .links import Link
 
-__all__ = ["SCORES", "SYMMETRISATIONS", "symmetrise"]
+__all__ = ["LINK_SYMMETRISATIONS", "SCORES", "SYMMETRISATIONS", "symmetrise"]
 
 SCORES = "scores"
 
@@ -21,9 +21,11 @@ _AROUND = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 def symmetrise(forward: Collection[Link], backward: Collection[Link], way: str) -> frozenset[Link]:
     """Symmetrise the alignments of both directions, both given as links from source to translation."""
-    if way not in _OF_LINKS:
-        raise InputError(f"There is no symmetrisation {way!r} of links.", f"Ways: {', '.join(_OF_LINKS)}.")
-    return _OF_LINKS[way](frozenset(forward), frozenset(backward))
+    if way not in LINK_SYMMETRISATIONS:
+        raise InputError(
+            f"There is no symmetrisation {way!r} of links.", f"Ways: {', '.join(LINK_SYMMETRISATIONS)}."
+        )
+    return LINK_SYMMETRISATIONS[way](frozenset(forward), frozenset(backward))
 
 
 def _grow_diag(forward: frozenset[Link], backward: frozenset[Link]) -> frozenset[Link]:
@@ -54,10 +56,10 @@ def _is_free(link: Link, links: Collection[Link]) -> bool:
     return all(source != link[0] for source, _ in links) or all(target != link[1] for _, target in links)
 
 
-_OF_LINKS: Mapping[str, Callable[[frozenset[Link], frozenset[Link]], frozenset[Link]]] = {
+LINK_SYMMETRISATIONS: Mapping[str, Callable[[frozenset[Link], frozenset[Link]], frozenset[Link]]] = {
     "intersection": lambda forward, backward: forward & backward,
     "union": lambda forward, backward: forward | backward,
     "grow-diag": _grow_diag,
     "grow-diag-final": _grow_diag_final,
 }
-SYMMETRISATIONS = (SCORES, *_OF_LINKS)
+SYMMETRISATIONS = (SCORES, *LINK_SYMMETRISATIONS)

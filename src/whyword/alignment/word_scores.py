@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..models.model import Model
 from ..runs.batches import cut_batches
 from .agreeing_heads import combine
-from .linking import Linking, share_both_sides
+from .linking import LINKING, Linking, share_both_sides
 from .preparing import Prepared, SentenceText, prepare
 from .smoothgrad import smooth_gradients
 from .token_scores import MEASURES, STEPS, Recorded, record_prepared
@@ -41,7 +41,7 @@ class Settings:
     step: str
     block: int | None
     """Counted from 1; None: summed over all, or a method without blocks."""
-    linking: Linking = Linking()
+    linking: Linking = LINKING
     """How links are chosen."""
 
 

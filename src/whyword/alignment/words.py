@@ -19,7 +19,7 @@ from ..tokens import Tokens
 __all__ = ["WORDS", "Sentence", "read_sentence", "share_tokens", "spell_words"]
 
 WORDS = ("auto", "spaces", "characters")
-"""How texts are split into words: as it is found out, at spaces, or by character in scripts without spaces."""
+"""How texts are split into words: by their looks, at spaces, or by character where a script has none."""
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _LETTER = r"\p{L}\p{M}\p{N}"
 _ATTACHED = regex.compile(rf"(?<=[{_LETTER}])[.,!?;:…\"”’)\]»]+(?!\S)|(?<!\S)[\"“‘(\[«¿¡]+(?=[{_LETTER}])")
