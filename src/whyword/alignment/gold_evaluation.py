@@ -21,7 +21,7 @@ from ..runs.fingerprint import fingerprint_weights
 from ..runs.journal import append_lines, open_run, read_lines
 from ..runs.progress import report as report_progress
 from ..runs.single_writer import write_folder_alone
-from .aer import Score, score_links
+from .aer import Score, find_interval, score_links
 from .aligner import link_together
 from .linking import LINKING, Linking, link_words
 from .links import Link, LinkFile, Links, require_inside
@@ -49,6 +49,8 @@ class Measured:
     """forward: every word linked; mutual: only words that are each other's best; recall …: as `align` does by
     default; with a second model backward, or how both were symmetrised."""
     score: Score
+    interval: tuple[float, float] = (0.0, 0.0)
+    """The 95 % bootstrap interval of the error rate."""
 
 
 @dataclass(frozen=True)
@@ -266,5 +268,6 @@ def _add_up(model: Model, asked: Asked, done: Sequence[_Found]) -> AlignmentRepo
         pairs: Callable[[str], Iterator[tuple[frozenset[Link], Links]]] = lambda key: (  # noqa: E731
             (each[key], gold) for each, gold in zip(done, golds, strict=True)
         )
-        measured.append(Measured(settings, direction, score_links(pairs(key))))
+        scores = [score_links([pair]) for pair in pairs(key)]
+        measured.append(Measured(settings, direction, sum(scores, Score(0, 0, 0, 0)), find_interval(scores)))
     return AlignmentReport(model.name, len(done), tuple(measured))

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -128,7 +128,7 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _split_lines(file: BinaryIO) -> Iterator[bytes]:
+def _split_lines(file: Iterable[bytes]) -> Iterator[bytes]:
     """Yield lines without their ends; only a line feed ends a line."""
     for number, line in enumerate(file):
         whole = line.removeprefix(_BOM) if number == 0 else line
