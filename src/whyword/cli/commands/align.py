@@ -9,7 +9,7 @@ import typer
 
 from ...errors import InputError
 from ..interruption import count_lines, say_kept, when_stopped
-from ..options import SourceLanguage, TargetLanguage
+from ..options import SourceLanguage, TargetLanguage, TranslationModel
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 from ..sources import open_models
 
@@ -79,10 +79,7 @@ class LineFormat(str, Enum):
 def align(
     text: Annotated[str | None, typer.Argument(metavar="SOURCE", help="A sentence.")] = None,
     translation: Annotated[str | None, typer.Argument(metavar="TRANSLATION", help="Its translation.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="MODEL", help="A translation model: hub name or folder."),
-    ] = None,
+    model: TranslationModel = None,
     source: Annotated[
         Path | None,
         typer.Option("--source", metavar="FILE", help="Sentences, one per line; - is standard input."),
