@@ -9,7 +9,15 @@
 A message has two lines: what is wrong, with its values; and what is allowed or what to do.
 """
 
-__all__ = ["InputError", "ModelError", "ProofError", "TooLargeError", "WhywordError"]
+__all__ = [
+    "InputError",
+    "ModelError",
+    "ProofError",
+    "TooLargeError",
+    "WhywordError",
+    "first_line",
+    "is_failure",
+]
 
 
 class WhywordError(Exception):
@@ -38,3 +46,14 @@ class TooLargeError(InputError):
 
 class ProofError(WhywordError):
     """The numbers do not add up to the model's own."""
+
+
+def is_failure(error: BaseException) -> bool:
+    """Tell the failure of a library from an interrupt; Rust panics with an exception outside Exception."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, without a full stop, or the name of the error."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].strip().rstrip(".") if len(lines[0]) <= 300 else f"{lines[0][:300]}…"

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..ledger import Target
 from ..models.model import Model
 from ..pipeline.many_prompts import compare_batch
-from ..pipeline.one_prompt import require_model
+from ..pipeline.one_prompt import require_decoder
 from ..results.comparison import Comparison
 from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
@@ -67,12 +67,13 @@ def evaluate(
     rows of each dataset. `faithfulness`: the share of tokens erased to measure it, or None. `pipeline`: the
     spaCy pipeline that finds evidence where files have none. A run that was stopped is resumed.
     """
+    require_decoder(model)
     rules = find_conventions(conventions, evidence)
     settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed)
     read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
     folder = Path(out)
     with write_folder_alone(folder):
-        journal = open_journal(folder, describe(require_model(model), read, settings))
+        journal = open_journal(folder, describe(model, read, settings))
         used, skipped = [], []
         for dataset in read:
             prepared, unused = prepare(model, dataset, settings.conventions)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ..errors import ModelError
+from ..errors import ModelError, first_line
 from .catalogue import catalogued
 
-__all__ = ["explain_failure", "first_line"]
+__all__ = ["explain_failure"]
 
 
 def explain_failure(source: str, error: Exception) -> ModelError:
@@ -44,18 +44,16 @@ def explain_failure(source: str, error: Exception) -> ModelError:
         return ModelError(f"{source} has no weights (*.safetensors).", "Choose a model that has them.")
     if "does not recognize this architecture" in text or "Unrecognized configuration class" in text:
         return ModelError(
-            f"{source} is not a language model that this version of transformers knows: {first_line(error)}",
+            f"{source} is not a language model that this version of transformers knows: {first_line(error)}.",
             f"Catalogued model types: {catalogued()}.",
         )
-    return ModelError(f"{source} cannot be loaded: {first_line(error)}", "See the error above for the cause.")
+    return ModelError(
+        f"{source} cannot be loaded: {first_line(error)}.",
+        "Check that its files are complete and belong together.",
+    )
 
 
 def _causes(error: BaseException | None) -> Any:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its name."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

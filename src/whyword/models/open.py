@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
-from ..errors import ModelError
+from ..errors import ModelError, first_line
 from .architecture import Architecture
 from .catalogue import describe, refuse
-from .load_failure import explain_failure, first_line
+from .load_failure import explain_failure
 from .model import Model
 from .requirements import require_attention, require_same_stacks
 

@@ -77,6 +77,8 @@ def explain(
     debug: Debug = False,
 ) -> None:
     """Explain which words made the model prefer one word over another, block by block, with the proof."""
+    source = read_source(prompt, bos=bos, chat=chat, ids=ids)  # before what takes seconds to import
+    wanted, foils = read_word(target, ids), [read_word(word, ids) for word in foil or []]
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format, save_documents
 
@@ -97,9 +99,9 @@ def explain(
             "It is of one token, by alti-logit: leave them out.",
         )
     question = _Question(
-        read_source(prompt, bos=bos, chat=chat, ids=ids),
-        read_word(target, ids),
-        None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
+        source,
+        wanted,
+        None if no_foil else foils or "auto",
         [each.value for each in method] if method else [DEFAULT_METHOD],
         continue_,
         max_memory,

@@ -26,9 +26,9 @@ def predict(
     debug: Debug = False,
 ) -> None:
     """List the tokens that the model would continue with, with logits and probabilities."""
+    source = read_source(prompt, bos=bos, chat=chat, ids=ids)  # before what takes seconds to import
     from ...pipeline.one_prompt import predict
 
-    source = read_source(prompt, bos=bos, chat=chat, ids=ids)
     documents: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype, allow=allow or ()):
         with show_progress(f"Running {loaded.name} …"):
