@@ -11,10 +11,10 @@ in its residual streams x, and the direction of the logit is pulled back through
 
 bias[d] is what biases written above depth d add, each counted where it is added: never what is left over.
 
-How: torch's autograd notes the recorded run itself, with another gradient for what is not linear
-(trace/frozen_operations.py), and one backward pass gives G at every depth. Pulling back by hand from recorded
-parts would need a description of every family's MLPs, value paths and routers; this needs none, and what an
-operation without a rule would break is proven on every call.
+How: torch's autograd notes the recorded run, with another gradient for what is not linear
+(trace/frozen_mode.py), and one backward pass gives G at every depth. Pulling back by hand, from recorded
+parts, would need a description of every family's MLPs, value paths and routers. This needs none: an operation
+without a rule is refused, and a wrong rule fails the proof.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ class Flow:
     bias: Float[Tensor, " depth"]
     """What biases written above that depth add."""
     routes: tuple[Route, ...]
-    """What attention moves between positions, strongest first: so many."""
+    """What attention moves between positions: the 256 strongest edges, strongest first."""
 
 
 def attribute_flow(predictions: Predictions) -> Attributions:

@@ -62,7 +62,7 @@ def noting(model: Model, frozen: FrozenRun) -> Iterator[None]:
             change = partial(_replace_argument, "encoder_hidden_states", frozen.enter_source)
             handle = model.decoder.register_forward_pre_hook(in_this_thread(change), with_kwargs=True)
             hooks.callback(handle.remove)
-        frozen.run_again = partial(_run_again, model, frozen)
+        frozen.run_again = partial(_run_again, model)
         hooks.enter_context(frozen.running())
         yield
 

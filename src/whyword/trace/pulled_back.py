@@ -30,7 +30,7 @@ class Moved:
     incoming: Float[Tensor, "example position"]
     """What comes to every position."""
     outgoing_size: Float[Tensor, "example source"]
-    """The same of the edges' sizes."""
+    """The sum of the sizes |edge|, which errors are compared with."""
     incoming_size: Float[Tensor, "example position"]
     strongest: Edges
 

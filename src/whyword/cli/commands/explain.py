@@ -38,6 +38,7 @@ class By(str, Enum):
 
     block = "block"
     head = "head"
+    depth = "depth"
     token = "token"
     word = "word"
 
@@ -56,9 +57,15 @@ def explain(
         typer.Option("--method", metavar="METHOD", help=METHOD_HELP, show_default=DEFAULT_METHOD),
     ] = None,
     by: Annotated[
-        By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, token or word.")
+        By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, depth, token or word.")
     ] = By.block,
     top: Top = None,
+    routes: Annotated[
+        int | None,
+        typer.Option(
+            "--routes", min=1, metavar="N", help="Show the N strongest routes between positions (flow)."
+        ),
+    ] = None,
     output: Output = None,
     account: Annotated[
         bool, typer.Option("--account", help="Put MLPs and embedding on tokens too (heuristic).")
@@ -82,8 +89,11 @@ def explain(
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format, save_documents
 
+    view, shown = (by.value, top) if routes is None else ("routes", routes)
     for path in output or []:
-        require_format(path)
+        require_format(path, by=view)
+    if view in ("depth", "routes"):
+        _require_flow(method, view, continue_)
     if max_memory is not None:
         read_size(max_memory)
     if continue_ is not None and (target or foil):
@@ -111,14 +121,14 @@ def explain(
         for explained in question.answer(loaded):
             documents.append(_describe(explained, account))
             if not json and not output:
-                print_view(documents[-1], by.value, top)
+                print_view(documents[-1], view, shown)
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(documents, path, by.value)]
+    saved = [each for path in output or [] for each in save_documents(documents, path, view, shown)]
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
     elif output:
         for document in documents:
-            print_view(document, by.value, top)
+            print_view(document, view, shown)
     for path in saved:
         tell(f"Saved {path}")
 
@@ -166,8 +176,21 @@ class _Question:
             yield found
 
 
+def _require_flow(methods: Sequence[MethodName] | None, view: str, new_tokens: int | None) -> None:
+    """Refuse a view of flow for what has none, before anything is computed."""
+    names = [each.value for each in methods] if methods else [DEFAULT_METHOD]
+    without = [name for name in names if not METHODS[name].frozen]
+    if without:
+        having = ", ".join(name for name, method in METHODS.items() if method.frozen)
+        raise InputError(f"The method {without[0]} has no flow to show.", f"Methods that have: {having}.")
+    if new_tokens is not None:
+        raise InputError(
+            f"A continuation is not shown by {view}.", "Leave --continue out to see one token's flow."
+        )
+
+
 def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
-    """Give the document, with the full account where it is asked for."""
+    """Return the document, with the full account where it is asked for."""
     from ...results.account import describe_fully
     from ...results.explanation import Continuation
 
