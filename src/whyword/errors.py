@@ -55,5 +55,8 @@ def is_failure(error: BaseException) -> bool:
 
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, without a full stop, or the name of the error."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].strip().rstrip(".") if len(lines[0]) <= 300 else f"{lines[0][:300]}…"
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    said = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    return said.rstrip(".:") if len(said) <= 300 else f"{said[:300]}…"

@@ -1,14 +1,27 @@
 """Explain in two lines why transformers could not load a model."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from ..errors import ModelError, first_line
+from ..errors import ModelError, WhywordError, first_line, is_failure
 from .catalogue import catalogued
 
-__all__ = ["explain_failure"]
+__all__ = ["explain_failure", "explaining_failure"]
 
 
-def explain_failure(source: str, error: Exception) -> ModelError:
+@contextmanager
+def explaining_failure(source: str) -> Iterator[None]:
+    """Raise whatever a library raises inside as an error in two lines."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, WhywordError) or not is_failure(error):
+            raise
+        raise explain_failure(source, error) from error
+
+
+def explain_failure(source: str, error: BaseException) -> ModelError:
     """Explain in two lines why transformers could not load a model."""
     from huggingface_hub.errors import (
         GatedRepoError,
