@@ -28,7 +28,8 @@ from ..sources import Source, open_models, read_source, read_word
 
 if TYPE_CHECKING:
     from ...models import Model
-    from ...results.explanation import Continuation, Explanation
+    from ...results.continuation import Continuation
+    from ...results.explanation import Explanation
 
 __all__ = ["explain"]
 
@@ -148,7 +149,8 @@ class _Question:
 
     def answer(self, model: "Model") -> "Iterator[Explanation | Continuation]":
         """Explain by every method."""
-        from ...pipeline.one_prompt import compare, explain_continuation
+        from ...pipeline.one_continuation import explain_continuation
+        from ...pipeline.one_prompt import compare
 
         doing = f"Explaining with {model.name} …"
         if self.new_tokens is None:
@@ -172,7 +174,7 @@ class _Question:
                     method=method,
                     new_tokens=self.new_tokens,
                     max_memory=self.max_memory,
-                )
+                ).complete()
             yield found
 
 
@@ -192,7 +194,7 @@ def _require_flow(methods: Sequence[MethodName] | None, view: str, new_tokens: i
 def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
     """Return the document, with the full account where it is asked for."""
     from ...results.account import describe_fully
-    from ...results.explanation import Continuation
+    from ...results.continuation import Continuation
 
     if not account or isinstance(explained, Continuation):
         return explained.to_dict()
