@@ -24,9 +24,8 @@ class WhywordError(Exception):
     """The base of all errors: one line what is wrong, one line what to do."""
 
     def __init__(self, wrong: str, remedy: str) -> None:
-        super().__init__(f"{wrong}\n{remedy}")
-        self.wrong = wrong
-        self.remedy = remedy
+        self.wrong, self.remedy = (" ".join(part.splitlines()) for part in (wrong, remedy))
+        super().__init__(f"{self.wrong}\n{self.remedy}")
 
     def __reduce__(self) -> tuple[type["WhywordError"], tuple[str, str]]:
         return type(self), (self.wrong, self.remedy)

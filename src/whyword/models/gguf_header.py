@@ -20,6 +20,8 @@ _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _MOST_AXES = 4
 _MOST_NUMBER = 1 << 31
 """No size in a header is larger: tokens, widths, positions."""
+_NEEDED = ("block_count", "embedding_length")
+"""Fields of every architecture. A reader that does not find them would take the sizes of another model."""
 _COUNTS = (".block_count", ".expert_count")
 """Fields that count what has tensors of its own."""
 
@@ -32,7 +34,7 @@ class _Header:
     """Reads a header from its start to its end."""
 
     def __init__(self, content: mmap.mmap) -> None:
-        self.content, self.place, self.tensors = content, 0, 0
+        self.content, self.place, self.tensors, self.architecture = content, 0, 0, ""
 
     def skip(self, size: int) -> None:
         if size > len(self.content) - self.place:
@@ -55,7 +57,8 @@ class _Header:
 
     def value(self, name: str, kind: int) -> None:
         if kind == _STRING:
-            self.string()
+            text = self.string()
+            self.architecture = text if name == "general.architecture" else self.architecture
         elif kind == _ARRAY:
             inner, count = self.number("I"), self.number("Q")
             if inner == _STRING:
@@ -95,9 +98,13 @@ def _read(header: _Header) -> None:
     if version not in (2, 3):
         raise _DamagedError(f"its version is {version}, not 2 or 3")
     header.tensors, fields = header.number("Q"), header.number("Q")
+    names = set()
     for _ in range(fields):
-        name = header.string()
+        names.add(name := header.string())
         header.value(name, header.number("I"))
+    for name in ("general.architecture", *(f"{header.architecture}.{each}" for each in _NEEDED)):
+        if name not in names:
+            raise _DamagedError(f"it has no field {name!r}")
     ends = [_read_tensor(header) for _ in range(header.tensors)]
     if header.place + max(ends, default=0) > len(header.content):
         raise _DamagedError(f"it ends within its weights, at byte {len(header.content):,}")
