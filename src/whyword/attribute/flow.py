@@ -29,6 +29,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..ledger import Entries, Target, read_logits
 from ..ledger.direction import unembedding_bias, unembedding_direction
+from ..ledger.entries import find_rounding
 from ..models.model import Model
 from ..trace import Trace
 from ..trace.pulled_back import PulledBack
@@ -150,11 +151,15 @@ def _descend(
     chosen[:, list(places)] = True
     directions = unembedding_direction(model, targets)
     pulled = trace.frozen.descend(directions * chosen.flatten()[:, None].to(directions), again)
-    logits, added = (
+    logits, added, rounding = (
         (each.view(chosen.shape) * chosen.to(each)).sum(1)
-        for each in (read_logits(trace.uncapped, targets), unembedding_bias(model, targets))
+        for each in (
+            read_logits(trace.uncapped, targets),
+            unembedding_bias(model, targets),
+            find_rounding(model, trace, targets),
+        )
     )
-    return pulled, prove_flow(model, pulled, logits, added)
+    return pulled, prove_flow(model, pulled, logits, added, rounding)
 
 
 def _list_routes(pulled: PulledBack, example: int) -> tuple[Route, ...]:

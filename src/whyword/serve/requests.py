@@ -23,9 +23,9 @@ __all__ = [
     "Comparing",
     "Continuing",
     "Explaining",
-    "Neurons",
+    "PostedQuestion",
     "Predicting",
-    "Question",
+    "RankingNeurons",
     "Translating",
 ]
 
@@ -51,8 +51,8 @@ class Turn(BaseModel):
     content: str
 
 
-class Question(BaseModel):
-    """What all requests share."""
+class PostedQuestion(BaseModel):
+    """What all requests share: each is one question to one model."""
 
     model_config = _FORM
     model: str | None = Field(None, description="A name that /api/models lists; default: the first of them.")
@@ -62,7 +62,7 @@ class Question(BaseModel):
         raise NotImplementedError
 
 
-class Prompting(Question):
+class Prompting(PostedQuestion):
     """A question about what comes after a prompt."""
 
     prompt: Text | Annotated[list[Turn], Field(min_length=1, max_length=200, fail_fast=True)] = Field(
@@ -130,7 +130,7 @@ class Comparing(Choosing):
         return compare(model, prompt, target=self.target, foil=self.foil, methods=self.methods).to_dict()
 
 
-class Neurons(Choosing):
+class RankingNeurons(Choosing):
     """Which neurons made the model prefer the target to the foil."""
 
     top: int = Field(10, ge=1, le=100)
@@ -186,7 +186,7 @@ class PlacedFoil(BaseModel):
     place: int = Field(ge=1)
 
 
-class Translating(Question):
+class Translating(PostedQuestion):
     """Why every word of a translation."""
 
     source: Text

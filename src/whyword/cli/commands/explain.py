@@ -9,7 +9,18 @@ import typer
 
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
-from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
+from ..options import (
+    METHOD_HELP,
+    FoilWords,
+    Ids,
+    MaxMemory,
+    MethodName,
+    NoFoil,
+    Output,
+    PromptText,
+    TargetWord,
+    Top,
+)
 from ..reporting import (
     Allow,
     Bos,
@@ -46,9 +57,7 @@ class By(str, Enum):
 
 @reporting
 def explain(
-    prompt: Annotated[
-        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
-    ],
+    prompt: PromptText,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,
