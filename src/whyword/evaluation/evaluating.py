@@ -80,7 +80,7 @@ def evaluate(
     rules = find_conventions(conventions, evidence)
     swapping = None if swaps is None else Swaps(swaps, tuple(swap_depths), seed)
     settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed, swapping)
-    _require_fitting(require_model(model), settings)
+    _require_fitting(model, settings)
     read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
     folder = Path(out)
     with write_folder_alone(folder):

@@ -35,7 +35,6 @@ def evaluate_alignment(
         Path | None,
         typer.Option("--gold", metavar="FILE", help="Human links, as talp, pharaoh or naacl."),
     ] = None,
-<<<<<<< HEAD
     base: Annotated[
         int | None,
         typer.Option(
@@ -47,13 +46,7 @@ def evaluate_alignment(
             show_default="0 where an index is 0",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="MODEL", help="A translation model: hub name or folder."),
-    ] = None,
-=======
     model: TranslationModel = None,
->>>>>>> main
     reverse_model: Annotated[
         str | None,
         typer.Option(
