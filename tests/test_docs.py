@@ -28,7 +28,7 @@ from weights import fetch_folder
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-LOADED: dict[tuple[str | None, str | None], whyword.Model] = {}
+LOADED: dict[tuple[str | None, ...], whyword.Model] = {}
 _NUMBER = re.compile(r"[+-]?\d+\.\d+(?:e[+-]?\d+)?")
 
 
@@ -53,7 +53,7 @@ def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         if not isinstance(source, str | None):
             return load_model(source, **options)
         place = source if source is None or not Path(source).exists() else str(Path(source).resolve())
-        key = (place, options.get("dtype"))
+        key = (place, options.get("dtype"), options.get("start"))
         if key not in LOADED:
             LOADED[key] = load_model(place, **options)
         return LOADED[key]
@@ -196,7 +196,14 @@ def test_the_python_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.M
     assert {path.name for path in tmp_path.iterdir()} == {
         f"e.{ending}" for ending in ("json", "html", "tex", "png", "svg", "csv")
     }
-    assert [word for word, _ in names["again"].words()] == ["A", "report", "about", "the", "Impressionists"]
+    assert [word for word, _ in names["again"].words()] == [
+        "start",
+        "A",
+        "report",
+        "about",
+        "the",
+        "Impressionists",
+    ]
     assert names["c"].text == " Paris, of course."
 
 

@@ -79,12 +79,13 @@ class Flow:
     routes: tuple[Route, ...]
     """What attention moves between positions: the 256 strongest edges, strongest first; none where flows were
     added up afterwards."""
+    depth: int
+    """The depth that scores are read at."""
 
 
 def attribute_flow(predictions: Predictions) -> Attributions:
     """Score tokens by what of the logit (difference) is at their positions, at one depth."""
-    depth = find_depth(predictions.model, predictions.depth)
-    return make_rows(flow.by_depth[depth] for flow in predictions.share(trace_flow))
+    return make_rows(flow.by_depth[flow.depth] for flow in predictions.share(trace_flow))
 
 
 def find_depth(model: Model, depth: int | None) -> int:
@@ -113,13 +114,13 @@ def trace_sum(predictions: Predictions, places: Sequence[int], again: bool = Tru
     `places`: which of the explained positions of an example are added up, in order. `again`: keep what is
     needed to pull back once more.
     """
-    trace = predictions.trace
+    trace, depth = predictions.trace, find_depth(predictions.model, predictions.depth)
     pulled, proven = _descend(predictions.model, trace, predictions.targets, places, again)
     flows = []
     for example, positions in enumerate(trace.places.ranges):
         tokens = positions[places[-1]] + 1
         flow, bias = proven.decoder[:, example, :tokens].clone(), proven.bias[:, example].clone()
-        flows.append(Flow(flow, bias, _list_routes(pulled, example)))
+        flows.append(Flow(flow, bias, _list_routes(pulled, example), depth))
     return flows
 
 
@@ -180,7 +181,7 @@ def add_flows(one: Flow, two: Flow) -> Flow:
     """
     longer = two.by_depth.shape[1] - one.by_depth.shape[1]
     by_depth = torch.nn.functional.pad(one.by_depth, (0, longer)) + two.by_depth
-    return Flow(by_depth, one.bias + two.bias, ())
+    return Flow(by_depth, one.bias + two.bias, (), one.depth)
 
 
 def _strength(route: Route) -> float:

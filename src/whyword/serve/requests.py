@@ -43,6 +43,9 @@ Word = TokenId | ShortText
 _FEW = Field(min_length=1, max_length=32, fail_fast=True)
 
 
+_DEPTH = Field(None, description="Where flow is read: 0 is before block 1; default: a tenth of the blocks.")
+
+
 class Turn(BaseModel):
     """One message of a chat."""
 
@@ -107,12 +110,18 @@ class Explaining(Choosing):
     """Why the target and not the foil, by one method."""
 
     method: str = _name_one(METHODS)
+    depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
     account: bool = Field(False, description="Put MLPs and the embedding on tokens too (heuristic).")
 
     def answer(self, model: Model, limits: Limits) -> Document:
         """Return the explanation."""
         found = explain(
-            model, self.read(model, limits), target=self.target, foil=self.foil, method=self.method
+            model,
+            self.read(model, limits),
+            target=self.target,
+            foil=self.foil,
+            method=self.method,
+            depth=self.depth,
         )
         return describe_fully(found) if self.account else found.to_dict()
 
@@ -149,6 +158,7 @@ class Continuing(Prompting):
         "auto", description="auto: the runner-up at each position; null: none."
     )
     method: str = _name_one(METHODS)
+    depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
     new_tokens: int = Field(12, ge=1)
 
     def answer(self, model: Model, limits: Limits) -> Document:
@@ -174,6 +184,7 @@ class Continuing(Prompting):
             self.continuation,
             foil=self.foil,
             method=self.method,
+            depth=self.depth,
             new_tokens=self.new_tokens,
         ).to_dict()
 

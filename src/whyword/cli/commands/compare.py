@@ -7,11 +7,14 @@ import typer
 
 from ..options import (
     METHOD_HELP,
+    Depth,
     FoilWords,
     Ids,
     MaxMemory,
     MethodName,
     NoFoil,
+    OldBos,
+    OldNoBos,
     Output,
     PromptText,
     TargetWord,
@@ -19,12 +22,12 @@ from ..options import (
 )
 from ..reporting import (
     Allow,
-    Bos,
     Chat,
     Debug,
     Dtype,
     Json,
     ModelNames,
+    StartToken,
     print_json,
     print_view,
     reporting,
@@ -59,12 +62,13 @@ def compare(
             show_default="every kind once, erasure as published",
         ),
     ] = None,
+    depth: Depth = None,
     by: Annotated[
         Columns, typer.Option("--by", metavar="VIEW", help="Show it by token or word.")
     ] = Columns.token,
     top: Top = None,
     output: Output = None,
-    bos: Bos = None,
+    start: StartToken = "auto",
     chat: Chat = False,
     ids: Ids = False,
     dtype: Dtype = None,
@@ -72,9 +76,11 @@ def compare(
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
 ) -> None:
     """Compare methods on one prediction: one row each, in its own unit."""
-    source = read_source(prompt, bos=bos, chat=chat, ids=ids)  # before what takes seconds to import
+    source = read_source(prompt, start=start, chat=chat, ids=ids)  # before what takes seconds to import
     wanted, named = read_word(target, ids), [read_word(word, ids) for word in foil or []]
     from ...document.kinds import COMPARISON_SCHEMA
     from ...pipeline import one_prompt as pipeline
@@ -87,7 +93,7 @@ def compare(
         read_size(max_memory)
     foils: Any = None if no_foil else named or "auto"
     documents: list[dict[str, Any]] = []
-    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
+    for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
         with show_progress(f"Comparing methods with {loaded.name} …"):
             compared = pipeline.compare(
                 loaded,
@@ -95,6 +101,7 @@ def compare(
                 target=wanted,
                 foil=foils,
                 methods=[each.value for each in method] if method else None,
+                depth=depth,
                 max_memory=max_memory,
             )
         documents.append(compared.to_dict())
