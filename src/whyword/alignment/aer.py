@@ -96,8 +96,10 @@ def compare_bases(
         require_parallel(file, str(path), count)
         if sizes is not None:
             require_inside(file, sizes, str(path))
-    ways = product(*(_list_readings(file, sizes) for file in (found, known)))
-    return sorted(((_score(*way, count), *way) for way in ways), key=lambda scored: scored[0].aer)
+    ways = product(_list_readings(found, sizes), _list_readings(known, sizes))
+    return sorted(
+        ((_score(own, other, count), own, other) for own, other in ways), key=lambda way: way[0].aer
+    )
 
 
 def _list_readings(file: LinkFile, sizes: Sequence[tuple[int, int]] | None) -> list[LinkFile]:

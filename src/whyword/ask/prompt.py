@@ -197,8 +197,8 @@ def _encode(model: Model, text: str, *, add_special: bool) -> Tokens:
     assert tokenizer is not None
     if not tokenizer.is_fast:
         return spell_pieces(model, text, encode(tokenizer, text, add_special_tokens=add_special).input_ids)
-    options = {"add_special_tokens": add_special, "return_offsets_mapping": True, "verbose": False}
-    return spell_offsets(model, text, encode(tokenizer, text, **options))
+    options: dict[str, Any] = {"return_offsets_mapping": True, "verbose": False}
+    return spell_offsets(model, text, encode(tokenizer, text, add_special_tokens=add_special, **options))
 
 
 def spell_offsets(model: Model, text: str, encoding: Any) -> Tokens:

@@ -97,6 +97,9 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], list[Record]]:
     settings = read_settings(folder, SCHEMA)
     try:
         methods = _validate(_Settings, settings, strict=True).methods
+        places = settings.get("swapped at", [])
+        if not (isinstance(places, list) and all(isinstance(place, str) for place in places)):
+            raise ValueError("swapped at: it is not a list of places")
     except ValueError as error:
         raise InputError(
             f"{folder / 'settings.json'} is damaged: {error}.", "Name a folder that whyword evaluate wrote."
@@ -106,6 +109,8 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], list[Record]]:
         record = _from_dict(line)
         if missing := [name for name in methods if name not in record.scores]:
             raise ValueError(f"it has no scores by {missing[0]}")
+        if missing := [place for place in places if place not in record.swaps]:
+            raise ValueError(f"it has no swaps at {missing[0]}")
         return record
 
     return settings, list(read_lines(folder / _NAME, read))
@@ -125,6 +130,9 @@ def _from_dict(line: Mapping[str, Any]) -> Record:
         raise ValueError("evidence is left out")
     if any(len(scores) != record.tokens for scores in record.scores.values()):
         raise ValueError(f"there is not one score for each of {record.tokens} tokens")
+    ranked = record.tokens - len({*record.left_out})
+    if any(len(losses) != ranked for losses in record.swaps.values()):
+        raise ValueError(f"there is not one swap for each of {ranked} ranked tokens")
     if record.faithfulness and record.faithfulness.keys() != record.scores.keys():
         raise ValueError("faithfulness is not by the methods of the scores")
     return record
@@ -164,7 +172,7 @@ def _validate(kind: type[_Kind], found: Any, strict: bool = False) -> _Kind:
     from pydantic import ValidationError
 
     try:
-        adapter = _adapter(kind)
+        adapter = _make_adapter(kind)  # type: ignore[arg-type]
         made: _Kind = (
             adapter.validate_json(json.dumps(found), strict=True)
             if strict
@@ -177,7 +185,7 @@ def _validate(kind: type[_Kind], found: Any, strict: bool = False) -> _Kind:
 
 
 @cache
-def _adapter(kind: type[Any]) -> "TypeAdapter[Any]":
+def _make_adapter(kind: Any) -> "TypeAdapter[Any]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)

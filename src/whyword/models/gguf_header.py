@@ -122,4 +122,4 @@ def _read_tensor(header: _Header) -> int:
     if kind not in {each.value for each in GGMLQuantizationType}:
         raise _DamagedError(f"the tensor {name!r} has the unknown type {kind}")
     block, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
-    return offset + elements // block * size
+    return offset + elements // int(block) * int(size)

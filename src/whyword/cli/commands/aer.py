@@ -89,8 +89,8 @@ def aer(
         print(f"Words count from {_say_base(found, hypothesis)}, from {_say_base(known, gold)}.")
     rivals = [each for each in others if each[0] != score]  # both files counted from 0 are as both from 1
     for other, own, theirs in rivals[:1]:
-        bases = f"{own.base},{theirs.base}"
-        print(f"Counted otherwise (--base {bases}) the AER is {100 * other.aer:.2f} %.")
+        option = f"--base {own.base},{theirs.base}"
+        print(f"Counted otherwise ({option}) the AER is {100 * other.aer:.2f} %.")
 
 
 def _say_base(file: "LinkFile", path: Path) -> str:
