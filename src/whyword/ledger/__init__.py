@@ -3,7 +3,7 @@
 from .direction import Target, contrast, read_choices, read_logits
 from .entries import Entries, read_off
 from .ledger import Ledger, close, give_ledgers, settle
-from .likelihoods import Likelihoods, read_likelihoods
+from .likelihoods import Likelihoods, read_likelihoods, read_ranks
 
 __all__ = [
     "Entries",
@@ -17,5 +17,6 @@ __all__ = [
     "read_likelihoods",
     "read_logits",
     "read_off",
+    "read_ranks",
     "settle",
 ]

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from ..document.kinds import Document, read_measure
 from .quoting import Sentence, capitalise, join, quote, separate, write_plain, write_signed
 
-__all__ = ["decide", "name_quantity", "name_strongest", "word_texts"]
+__all__ = [
+    "count_start",
+    "decide",
+    "favour",
+    "group_words",
+    "name_quantity",
+    "name_strongest",
+    "word_texts",
+]
 
 _NAMED = 3
 """Words that an answer names for each side."""
@@ -28,7 +36,7 @@ def decide(document: Document) -> Sentence | None:
     if attention == 0 and mlps == 0:
         return None
     if attention * total < 0 and attention * mlps < 0 and (attention + mlps) * total >= 0:
-        one, other = (_favour(document, value) for value in (attention, mlps))
+        one, other = (favour(document, value) for value in (attention, mlps))
         attended = join("Attention speaks ", one, f" ({write_signed(attention, 2)})")
         return join(attended, ", the MLPs speak ", other, f" ({write_signed(mlps, 2)}): the MLPs decide.")
     first, second, third = (f"({write_signed(value, 2)})" for value in (attention, mlps, rest))
@@ -38,7 +46,7 @@ def decide(document: Document) -> Sentence | None:
     return [f"Attention {first}, the MLPs {second}, embedding and biases {third} add up to {whole}."]
 
 
-def _favour(document: Document, value: float) -> Sentence:
+def favour(document: Document, value: float) -> Sentence:
     """Say which of target and foils a number speaks for."""
     target, foils = document["target"], document["foils"]
     if value > 0:
@@ -50,7 +58,7 @@ def _favour(document: Document, value: float) -> Sentence:
 
 def name_strongest(document: Document) -> Sentence | None:
     """Name the words with the highest and the lowest scores."""
-    measure, groups = read_measure(document), _group_words(document)
+    measure, groups = read_measure(document), group_words(document)
     scores = [sum(document["scores"][place] for place in places) for places in groups]
     words = list(zip(word_texts(document), scores, strict=True))
     least = _SMALL * max(abs(score) for _, score in words)
@@ -64,7 +72,7 @@ def name_strongest(document: Document) -> Sentence | None:
             continue
         if measure.adds_up:
             whose = "Attention’s strongest" if measure.sum_of == "attention" else "The strongest"
-            name = join("" if said else f"{whose} words ", _favour(document, sign))
+            name = join("" if said else f"{whose} words ", favour(document, sign))
         else:
             name = ["highest scores" if sign > 0 else "lowest scores"]
         listed = [join(quote(text), f" {write(score, 2)}") for text, score in side]
@@ -75,12 +83,17 @@ def name_strongest(document: Document) -> Sentence | None:
     return [capitalise(said[0]), *said[1:]]
 
 
+def count_start(document: Document) -> int:
+    """Count the tokens of the start of text."""
+    return int((document.get("start") or {"tokens": 0})["tokens"])
+
+
 def word_texts(document: Document) -> list[str]:
     """Give the text of every word, in order: what its tokens cover, since several may share a character."""
-    return [_cover(document, places) for places in _group_words(document)]
+    return [_cover(document, places) for places in group_words(document)]
 
 
-def _group_words(document: Document) -> list[list[int]]:
+def group_words(document: Document) -> list[list[int]]:
     """Give the places of every word's tokens."""
     words: dict[int, list[int]] = {}
     for place, token in enumerate(document["tokens"]):

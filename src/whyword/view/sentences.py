@@ -21,6 +21,7 @@ from ..document.kinds import (
 from ..lazy import find_at
 from .answer_sentences import decide, name_quantity, name_strongest
 from .quoting import Sentence, capitalise, join, quote, write_exponent, write_plain, write_signed
+from .verdict import give_verdict
 
 __all__ = [
     "add_wording",
@@ -100,8 +101,14 @@ def describe_explanation(document: Document) -> Wording:
     return {
         **_describe_prediction(document),
         "subtitle": measure.summary,
-        "decision": decide(document) if measure.adds_up else None,
-        "answer": name_strongest(document),
+        **(
+            {"answer": give_verdict(document)}
+            if document.get("flow")
+            else {
+                "decision": decide(document) if measure.adds_up else None,
+                "answer": name_strongest(document),
+            }
+        ),
         "coverage": _cover_logit(document),
         "legend": _read_colours(quantity if measure.adds_up else None, measure.unit),
         "heads": "What every head adds before mixing, summed over tokens. Blocks and heads count from 1.",

@@ -12,6 +12,7 @@ from .sentences import ask
 __all__ = [
     "after",
     "caution",
+    "chances",
     "contrast",
     "explain_scores",
     "forced_text",
@@ -87,6 +88,20 @@ def prediction(document: Document) -> str:
     ]
     difference = f"difference {document['ledger']['logit']:+.3f}"
     return " · ".join([*parts, *([difference] if document["foils"] else [])])
+
+
+def chances(document: Document) -> str:
+    """Give the probabilities of target and foils, their ranks where known, and the difference."""
+    choices = [document["target"], *document["foils"]]
+    parts = [
+        f"P({label(choice['text'])}) = {_percent(choice['probability'])}{_rank(choice)}" for choice in choices
+    ]
+    what = "difference" if document["foils"] else "logit"
+    return " · ".join([*parts, f"{what} {document['ledger']['logit']:+.2f}"])
+
+
+def _rank(choice: Document) -> str:
+    return f" (no. {choice['rank']:,})" if choice.get("rank") else ""
 
 
 def contrast(document: Document) -> str | None:
@@ -167,7 +182,7 @@ def caution(document: Document, by: str = "block") -> str:
         conserved = "every depth adds up to all of it" if by == "depth" else "edges in and out of every node"
         return f"exact: {conserved} · heuristic: {heuristic}"
     whole = by != "head" and measure.sum_of == "difference"
-    total = "tokens and biases add up to all of it" if whole else "tokens add up to attention's part"
+    total = "tokens and biases add up to it" if whole else "tokens add up to attention's part"
     return f"exact: sums · heuristic: {heuristic} · {total}"
 
 

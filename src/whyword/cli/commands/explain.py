@@ -58,7 +58,7 @@ def explain(
     ] = None,
     by: Annotated[
         By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, depth, token or word.")
-    ] = By.block,
+    ] = By.word,
     top: Top = None,
     routes: Annotated[
         int | None,
