@@ -130,7 +130,7 @@ RunFolder = Annotated[
 
 
 def moved(flag: str, wrong: str, remedy: Callable[[Any], str]) -> Any:
-    """Give an option that is now elsewhere: it is not in the help, and says where."""
+    """Return an option that is now elsewhere: it is not in the help, and says where."""
 
     def say(value: Any) -> Any:
         if value:

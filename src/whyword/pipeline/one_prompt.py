@@ -103,16 +103,16 @@ def explain_continuation(
     ids = _continuation_ids(model, tokens, continuation, new_tokens)
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
     explanations: list[Explanation] = []
-    # A pass may be no longer than what is predicted from, beyond a length where the model may change.
+    # One pass for all lengths between two thresholds of the model: its attention may change at each of them.
     for _, group in groupby(range(len(tokens), len(context) + 1), model.lengths.find):
         lengths = [*group]
-        own, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
-        trace = record_contexts(model, [own], places, names, max_memory)
+        longest, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
+        trace = record_contexts(model, [longest], places, names, max_memory)
         targets = [
             choose(Question((), id_, (), runner_up=foil == AUTO), logits)
             for id_, logits in zip(ids[len(explanations) :], trace.logits, strict=False)
         ]
-        compared = compare_trace(model, [own], trace, targets, names, [0], depth)
+        compared = compare_trace(model, [longest], trace, targets, names, [0], depth)
         explanations += [comparison[method] for comparison in compared]
     return Continuation(tuple(explanations))
 
@@ -145,7 +145,7 @@ def list_methods(names: Sequence[str] | None) -> list[str]:
 
 
 def require_depth(model: Model, depth: int | None, methods: Sequence[str]) -> None:
-    """Refuse a depth that the model has not, or that none of the methods is read at."""
+    """Refuse a depth that the model does not have, or that no method uses."""
     if depth is None:
         return
     having = [name for name, method in METHODS.items() if method.frozen]
@@ -216,11 +216,14 @@ def compare_trace(
     forced: Sequence[int],
     depth: int | None = None,
 ) -> Iterator[Comparison]:
-    """Explain every position of a trace by every method, example after example."""
+    """Explain every position of a trace by every method, example after example.
+
+    `forced`: how many tokens at the end of each context were appended because target and foil share them.
+    """
     ledgers = settle(model, trace, targets)
     predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers, depth)
     attributions = {name: METHODS[name].attribute(predictions) for name in methods}
-    # One position per example only: for every position of a continuation it would cost as much as the run.
+    # Only for one position per example: for all of a continuation it would cost as much as the run itself.
     kept = any(METHODS[name].keeps_mixing for name in methods) and trace.places.each == 1
     mixing = mix_rows(model, trace) if kept else None
     flows = predictions.share(trace_flow) if trace.frozen is not None else None
@@ -228,13 +231,13 @@ def compare_trace(
     for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
         example = row // trace.places.each
         before = contexts[example].first(position + 1)
-        own, *foils = _list_choices(model, before, target, *numbers[row])
+        chosen, *foils = _list_choices(model, before, target, *numbers[row])
         yield Comparison(
             model=model.name,
             tokens=before,
             forced=forced[example],
             position=position,
-            target=own,
+            target=chosen,
             foils=tuple(foils),
             by_block={name: matrices[row].float() for name, matrices in attributions.items()},
             ledger=ledgers[row],

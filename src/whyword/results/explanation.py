@@ -125,7 +125,7 @@ class Explanation(ExplainedPrediction, Traced):
         return self.ledger.by_head.float()
 
     def words(self) -> list[tuple[str, float]]:
-        """Give the score of every word: the sum over its tokens."""
+        """Return the score of every word: the sum over its tokens."""
         sums: dict[int, float] = {}
         for token, score in zip(self.tokens, self.scores.tolist(), strict=True):
             sums[token.word] = sums.get(token.word, 0.0) + score
@@ -133,7 +133,7 @@ class Explanation(ExplainedPrediction, Traced):
 
     @worded
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
+        """Return the JSON document."""
         return {
             **self._describe(),
             "method": self.method,
@@ -189,7 +189,7 @@ class Continuation(Shown, Sequence[Explanation]):
 
     @worded
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document: those of all tokens, in order."""
+        """Return the JSON document: those of all tokens, in order."""
         return {
             "schema": self.schema,
             "model": self[0].model,

@@ -24,7 +24,7 @@ class Shown:
     """That of its documents."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document: of a result that is itself the declared dataclass, its fields."""
+        """Return the JSON document: of a result that is itself the declared dataclass, its fields."""
         fields: dict[str, Any] = asdict(cast("Any", self))
         lists = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
         return {"schema": self.schema, **lists}
@@ -62,7 +62,7 @@ class Shown:
         print_by_kind(self.to_dict(), Console(highlight=False), by, top)
 
     def to_dataframe(self) -> "DataFrame":
-        """Give a data frame (pandas), with one row for each token, neuron, word or choice."""
+        """Return a data frame (pandas), with one row for each token, neuron, word or choice."""
         from ..view.showing import make_frame_by_kind
 
         return make_frame_by_kind(self.to_dict())

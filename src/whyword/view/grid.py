@@ -156,6 +156,6 @@ def _lay_out_continuation(document: Document) -> Grid:
 
 
 def _strongest(values: Sequence[float | None], count: int) -> list[int]:
-    """Give the indices of the largest absolute values, in their own order."""
+    """Return the indices of the largest absolute values, in their own order."""
     ranked = sorted(range(len(values)), key=lambda index: -abs(values[index] or 0.0))
     return sorted(ranked[:count])

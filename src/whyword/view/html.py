@@ -29,7 +29,7 @@ _NOTEBOOK_HEIGHT = 760
 
 
 def render_html(documents: Sequence[Document], first: str = "", routes: int | None = None) -> str:
-    """Give the page that shows documents below each other: one explanation, several models or methods.
+    """Return the page that shows documents below each other: one explanation, several models or methods.
 
     `first`: the picture of flow that comes first, "depth" or "routes"; `routes`: how many are shown at first.
     """
@@ -49,7 +49,7 @@ def render_html(documents: Sequence[Document], first: str = "", routes: int | No
 
 
 def render_notebook(document: Document) -> str:
-    """Give the same page for a notebook's output: in a frame that can run its script and nothing else."""
+    """Return the same page for a notebook's output: in a frame that can run its script and nothing else."""
     page, title = html.escape(render_html([document])), html.escape(_title([add_wording(document)]))
     return (
         f'<iframe title="{title}" sandbox="allow-scripts" width="100%" '
@@ -58,7 +58,7 @@ def render_notebook(document: Document) -> str:
 
 
 def list_assets() -> dict[str, bytes]:
-    """Give the files that draw documents, by name, for a page that loads them instead of holding them."""
+    """Return the files that draw documents, by name, for a page that loads them instead of holding them."""
     modules = {name: text for name, text in read_modules().items() if name != ENTRY}
     return {name: text.encode() for name, text in {_STYLE: _asset(_STYLE), **modules}.items()}
 

@@ -54,7 +54,7 @@ def save_documents(
 
 
 def render_page(documents: Sequence[Document], by: str = "block", top: int | None = None) -> str:
-    """Give the page that shows documents of one kind, or of several that one page can show.
+    """Return the page that shows documents of one kind, or of several that one page can show.
 
     `by`: by depth or routes, that picture comes first; `top`: how many routes it shows at first.
     """
@@ -64,7 +64,7 @@ def render_page(documents: Sequence[Document], by: str = "block", top: int | Non
 
 
 def render_json(document: Document) -> str:
-    """Give a document as the text of a file."""
+    """Return a document as the text of a file."""
     return json.dumps(document, ensure_ascii=False) + "\n"
 
 

@@ -47,7 +47,7 @@ _BEYOND = "stronger ones have the same colour"
 
 
 def add_wording(document: Document) -> dict[str, Any]:
-    """Give a document with its sentences, and those of its parts."""
+    """Return a document with its sentences, and those of its parts."""
     said = dict(document)
     if document.get("schema") == CONTINUATION_SCHEMA:
         said["explanations"] = [add_wording(part) for part in document["explanations"]]

@@ -128,7 +128,7 @@ def _labels(grid: Grid) -> int:
 
 
 def _strongest_of_rows(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
-    """Give each row's own strongest columns, the strongest first: source, then what was already written."""
+    """Return each row's own strongest columns, the strongest first: source, then what was already written."""
     labels, split = _labels(grid), grid.split or 0
     notes = max(cell_len(row.note) for row in grid.rows)
     room = width - labels - notes - 6
@@ -190,7 +190,7 @@ class _Frame:
     columns: Sequence[int]
 
     def row(self, row: Row, *, numbers: bool) -> Text:
-        """Give a row of tokens (or numbers) on the colours of their values."""
+        """Return a row of tokens (or numbers) on the colours of their values."""
         cells = [
             ""
             if row.values[index] is None
@@ -222,7 +222,7 @@ class _Frame:
     def line(
         self, name: str, cells: Sequence[str], styles: Sequence[str | None] = (), total: str = ""
     ) -> Text:
-        """Give one line: label, cells under their columns, total."""
+        """Return one line: label, cells under their columns, total."""
         line = Text(set_cell_size(name.rjust(self.labels), self.labels) + "  ", no_wrap=True, overflow="crop")
         before = -1
         for place, (index, cell) in enumerate(zip(self.columns, cells, strict=True)):
@@ -255,7 +255,7 @@ def _fit(grid: Grid, width: int) -> list[int]:
 
 
 def _running_text(grid: Grid) -> Text:
-    """Give the whole prompt as text, on the colours of the sum, or of the first row."""
+    """Return the whole prompt as text, on the colours of the sum, or of the first row."""
     text, row = Text(), grid.tint or grid.sum or grid.rows[0]
     for column, value in zip(grid.columns, row.values, strict=True):
         text.append(column, style=paint_ground(value, row.largest) or "")

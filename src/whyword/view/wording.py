@@ -36,7 +36,7 @@ _UNPRINTABLE = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def label(text: str) -> str:
-    """Give a token's text as it is shown: one line, spaces at its edges left out, nothing invisible.
+    """Return a token's text as it is shown: one line, spaces at its edges left out, nothing invisible.
 
     Control characters are spelled out: a terminal would obey them.
     """
@@ -70,7 +70,7 @@ def tell_apart(labels: Sequence[str]) -> list[str]:
 
 
 def word_labels(document: Document) -> list[str]:
-    """Give the text of every word, in order, as it is shown."""
+    """Return the text of every word, in order, as it is shown."""
     return [label(text) for text in word_texts(document)]
 
 
@@ -80,7 +80,7 @@ def headline(document: Document) -> str:
 
 
 def prediction(document: Document) -> str:
-    """Give the probabilities and logits of target and foils, and their difference."""
+    """Return the probabilities and logits of target and foils, and their difference."""
     choices = [document["target"], *document["foils"]]
     parts = [
         f"P({label(choice['text'])}) = {_percent(choice['probability'])}, logit {_logit(choice)}"
@@ -125,7 +125,7 @@ def share_legend(document: Document) -> str | None:
 
 
 def forced_text(document: Document) -> str:
-    """Give what target and foils begin with, which was forced before the token that is explained."""
+    """Return what target and foils begin with, which was forced before the token that is explained."""
     forced = document["tokens"][len(document["tokens"]) - document["forced"] :]
     return "".join(token["text"] for token in forced).strip()
 
@@ -140,7 +140,7 @@ def after(document: Document, by: str = "block") -> str:
 
 
 def ledger_entries(document: Document) -> list[tuple[str, float]]:
-    """Give the entries of the ledger, summed over blocks; those that are nothing in this model left out."""
+    """Return the entries of the ledger, summed over blocks; those that are nothing in this model left out."""
     ledger = document["ledger"]
     entries = [
         ("embedding", ledger["embedding"]),

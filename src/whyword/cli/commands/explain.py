@@ -188,7 +188,7 @@ def _require_flow(methods: Sequence[MethodName] | None, view: str, new_tokens: i
 
 
 def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
-    """Give the document, with the full account where it is asked for."""
+    """Return the document, with the full account where it is asked for."""
     from ...results.account import describe_fully
     from ...results.explanation import Continuation
 
