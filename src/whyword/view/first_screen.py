@@ -11,7 +11,7 @@ from .answer_sentences import count_start, decide, group_words, name_quantity, n
 from .quoting import Sentence, join
 from .terminal_colour import paint_ground
 from .verdict import give_verdict, list_parts
-from .wording import chances, label, ledger_entries, signed, tell_apart
+from .wording import chances, explain_scores, label, ledger_entries, signed, tell_apart
 
 __all__ = ["VIEWS_LINE", "render_first_screen"]
 
@@ -40,6 +40,8 @@ def render_first_screen(document: Document, width: int, top: int | None, *, numb
     """Render what answers the question: from the sentence to the bars."""
     yield Text(chances(document))
     yield Text(f"{document['model']}, {document['method']}", style="dim")
+    unit = read_measure(document).unit
+    yield from (Text(line, style="dim") for line in explain_scores(document, unit))
     yield Text("")
     yield _write(_answer(document))
     yield Text("")
