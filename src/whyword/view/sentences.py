@@ -43,7 +43,6 @@ Wording = dict[str, Any]
 """Sentences by what they say; a list of them, or of wordings, where a document has several parts."""
 
 _BLIND = "They are the same for every target and foil."
-_BEYOND = "stronger ones have the same colour"
 
 
 def add_wording(document: Document) -> dict[str, Any]:
@@ -246,15 +245,15 @@ def _cover_logit(document: Document) -> str:
         scores = write_signed(sum(document["scores"]), 3)
         return f"The scores of all tokens add up to {scores}; with what biases add, to {whole}."
     sums = f"add up to {write_signed(sum(document['scores']), 3)}, attention’s part of {whole}"
-    rest = "The other entries are not traced to tokens. The row of sums has its own colour scale."
+    rest = "The other entries are not traced to tokens."
     return f"The scores of all tokens {sums}. {rest}"
 
 
 def _read_colours(quantity: str | None, unit: str) -> list[str]:
     """Name both ends of a colour scale, and what its numbers are; `quantity`: what they add up to."""
     if quantity is None:
-        return ["", "", f"in {unit}; {_BEYOND}"]
-    return ["lowers", "raises", f"the {quantity}; {_BEYOND}"]
+        return ["", "", f"in {unit}"]
+    return ["lowers", "raises", f"the {quantity}"]
 
 
 def _describe_flow(document: Document) -> Wording:

@@ -9,15 +9,30 @@ import { PROSE, TOKEN, visibleParts, visibleText } from "./visible_text.js";
 export function promptText(explanation) {
   const scale = scaleOf(explanation, explanation.scores);
   const text = element("p", { class: "prompt", dir: "auto", tabindex: "0", role: "group", "aria-label": "Prompt" });
-  for (const piece of promptPieces(explanation)) {
+  const pieces = promptPieces(explanation);
+  for (const piece of pieces) {
     const part = element("span", { class: piece.forced ? "piece forced" : "piece", title: shown(piece.score, { ...scale, digits: 4 }) });
     part.append(...visibleParts(piece.text, PROSE)); // not isolated: words run on over pieces, from right to left too
     paint(part, piece.score, scale);
     text.append(part);
   }
+  showStrongestPiece(text, pieces);
   const { text: target } = explanation.target;
   text.append(element("span", { class: "slot", title: "explained here" }, visibleText(target, /\S/.test(target) ? PROSE : TOKEN)));
   return text;
+}
+
+/** Once a long prompt is laid out, scroll it to its strongest piece. */
+function showStrongestPiece(text, pieces) {
+  const sizes = pieces.map(({ score }) => Math.abs(score));
+  const strongest = text.children[sizes.indexOf(Math.max(...sizes))];
+  if (!strongest) return;
+  const sized = new ResizeObserver(() => {
+    if (text.clientHeight === 0) return;
+    sized.disconnect();
+    if (text.scrollHeight > text.clientHeight) text.scrollTop = strongest.offsetTop - text.offsetTop - text.clientHeight / 2;
+  });
+  sized.observe(text);
 }
 
 /**
