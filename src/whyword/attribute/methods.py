@@ -194,6 +194,13 @@ METHODS: Mapping[str, Method] = {
         published=True,
         differentiated=_all,
     ),
+    "gim": Method(
+        Measure("logits", f"{_GRADIENT}, with norms held fixed and attention softened, times that embedding"),
+        "gim:attribute_gim",
+        title="GIM",
+        compared=False,
+        differentiated=_all,
+    ),
     "alti": Method(
         Measure(
             "share",

@@ -115,8 +115,8 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         name="continuation",
         schema=CONTINUATION_SCHEMA,
-        result="results.explanation:Continuation",
-        declared="results.explanation:ContinuationDocument",
+        result="results.continuation:Continuation",
+        declared="results.continuation:ContinuationDocument",
         terminal="view.terminal:print_document",
         formats=_SCORES,
         by="block",

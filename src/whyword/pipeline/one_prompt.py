@@ -1,14 +1,12 @@
 """The whole pipeline in one call: text → Tokens → Trace → Ledger → Attribution."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
-from operator import index
 
 from jaxtyping import Float
 from torch import Tensor
 
-from ..ask.prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require_tokens, token_text
-from ..ask.question import AUTO, Question, choose, pose
+from ..ask.prompt import Prompt, extend_prompt, read_prompt, token_text
+from ..ask.question import Question, choose, pose
 from ..attribute import METHODS, Predictions, find_methods, plan_methods
 from ..attribute.alti_logit import mix
 from ..attribute.flow import find_depth, trace_flow
@@ -18,13 +16,13 @@ from ..errors import InputError
 from ..ledger import Target, read_choices, read_likelihoods, read_ranks, settle
 from ..models.model import Model
 from ..results.comparison import Comparison
-from ..results.explanation import Continuation, Explanation
+from ..results.explanation import Explanation
 from ..results.prediction import Choice, Prediction
 from ..tokens import Tokens
-from ..trace import Places, Plan, Readout, Trace, generate, record
+from ..trace import Places, Plan, Readout, Trace, record
 from ..trace.memory_plan import Request, make_plan
 
-__all__ = ["compare", "explain", "explain_continuation", "mixing", "predict"]
+__all__ = ["compare", "explain", "mixing", "predict"]
 
 Word = str | int
 
@@ -75,46 +73,6 @@ def compare(
     targets = [choose(question, trace.logits[0])]
     (comparison,) = compare_trace(model, [context], trace, targets, names, [len(question.forced)], depth)
     return comparison
-
-
-def explain_continuation(
-    model: Model,
-    prompt: Prompt,
-    continuation: str | Sequence[int] | None = None,
-    *,
-    foil: str | None = "auto",
-    method: str = DEFAULT_METHOD,
-    depth: int | None = None,
-    new_tokens: int = 20,
-    max_memory: int | str | None = None,
-) -> Continuation:
-    """Explain every token of a continuation from one recorded pass, or a few.
-
-    `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
-    `foil`: "auto": the runner-up at each position; None: no contrast. `.sum()` explains the whole
-    continuation.
-    `depth`, `max_memory`: see `explain`.
-    """
-    names = list_methods([method])
-    require_depth(require_decoder(model), depth, names)
-    if foil not in (None, AUTO):
-        raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
-    tokens = read_prompt(model, prompt)
-    ids = _continuation_ids(model, tokens, continuation, new_tokens)
-    context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
-    explanations: list[Explanation] = []
-    # One pass for all lengths between two thresholds of the model: its attention may change at each of them.
-    for _, group in groupby(range(len(tokens), len(context) + 1), model.lengths.find):
-        lengths = [*group]
-        longest, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
-        trace = record_contexts(model, [longest], places, names, max_memory)
-        targets = [
-            choose(Question((), id_, (), runner_up=foil == AUTO), logits)
-            for id_, logits in zip(ids[len(explanations) :], trace.logits, strict=False)
-        ]
-        compared = compare_trace(model, [longest], trace, targets, names, [0], depth)
-        explanations += [comparison[method] for comparison in compared]
-    return Continuation(tuple(explanations))
 
 
 def predict(model: Model, prompt: Prompt, *, top: int = 10) -> Prediction:
@@ -273,23 +231,3 @@ def _list_choices(
         Choice(id_, token_text(model, id_, before), *each)
         for id_, each in zip(target.choices, numbers, strict=False)
     )
-
-
-def _continuation_ids(
-    model: Model, prompt: Tokens, continuation: str | Sequence[int] | None, new_tokens: int
-) -> list[int]:
-    if isinstance(continuation, str):
-        return continue_prompt(model, prompt, continuation)
-    if continuation is not None:
-        ids = [index(id_) for id_ in continuation]
-        if not ids:
-            raise InputError(
-                "The continuation is empty.", "Pass at least one token, or None to generate some."
-            )
-        require_tokens(model, ids)
-        return ids
-    room = new_tokens if model.most_tokens is None else min(new_tokens, model.most_tokens - len(prompt) + 1)
-    if room < 1:
-        raise InputError(f"new_tokens is {new_tokens}.", "Let the model generate at least one token.")
-    generated: list[int] = generate(model, prompt.ids, room)
-    return generated

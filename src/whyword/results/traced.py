@@ -51,7 +51,13 @@ class Traced:
         """Return what attention heads move from position to position, strongest first: `top` of up to 256."""
         if top < 1:
             raise InputError(f"top is {top}.", "Ask for at least one route.")
-        return self._require_traced().routes[:top]
+        routes = self._require_traced().routes
+        if not routes:
+            raise InputError(
+                "The routes of this sum are not known: of each of its tokens only the strongest were kept.",
+                "Ask explain_continuation(...).sum(...) for them, which has the recorded run.",
+            )
+        return routes[:top]
 
     def _require_traced(self) -> Flow:
         if self.traced is None:

@@ -9,7 +9,18 @@ import typer
 
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
-from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
+from ..options import (
+    METHOD_HELP,
+    FoilWords,
+    Ids,
+    MaxMemory,
+    MethodName,
+    NoFoil,
+    Output,
+    PromptText,
+    TargetWord,
+    Top,
+)
 from ..reporting import (
     Allow,
     Bos,
@@ -28,7 +39,8 @@ from ..sources import Source, open_models, read_source, read_word
 
 if TYPE_CHECKING:
     from ...models import Model
-    from ...results.explanation import Continuation, Explanation
+    from ...results.continuation import Continuation
+    from ...results.explanation import Explanation
 
 __all__ = ["explain"]
 
@@ -45,9 +57,7 @@ class By(str, Enum):
 
 @reporting
 def explain(
-    prompt: Annotated[
-        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
-    ],
+    prompt: PromptText,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,
@@ -146,7 +156,8 @@ class _Question:
 
     def answer(self, model: "Model") -> "Iterator[Explanation | Continuation]":
         """Explain by every method."""
-        from ...pipeline.one_prompt import compare, explain_continuation
+        from ...pipeline.one_continuation import explain_continuation
+        from ...pipeline.one_prompt import compare
 
         doing = f"Explaining with {model.name} …"
         if self.new_tokens is None:
@@ -170,7 +181,7 @@ class _Question:
                     method=method,
                     new_tokens=self.new_tokens,
                     max_memory=self.max_memory,
-                )
+                ).complete()
             yield found
 
 
@@ -190,7 +201,7 @@ def _require_flow(methods: Sequence[MethodName] | None, view: str, new_tokens: i
 def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
     """Return the document, with the full account where it is asked for."""
     from ...results.account import describe_fully
-    from ...results.explanation import Continuation
+    from ...results.continuation import Continuation
 
     if not account or isinstance(explained, Continuation):
         return explained.to_dict()
