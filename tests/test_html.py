@@ -216,7 +216,7 @@ def test_the_strongest_numbers_by_head_are_kept_and_their_sums() -> None:
     (shown,) = embedded(render_html([document]))
     kept = [value for block in shown["by_head"] for head in block for value in head if value]
     assert 90_000 < len(kept) <= 100_000
-    assert min(kept) > 0.02
+    assert min(kept) > 0.004
     assert shown["head_sums"][3][2] == pytest.approx(600 * 601 / 2 * 1e-4)
 
 

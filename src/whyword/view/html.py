@@ -25,8 +25,7 @@ _HEAD_DIGITS = 4
 _FLOW_DIGITS = 6
 """The same of flow by depth."""
 _MOST_HEADS = 100_000
-"""How many numbers by head are kept, the strongest: more make the report of a long prompt too large. Then the sums
-of heads are kept beside them."""
+"""How many numbers by head are kept, the strongest, of a long prompt; the sums of heads beside them."""
 _STYLE = "report.css"
 _ANY_TITLE = "whyword report"
 _NOTEBOOK_HEIGHT = 760

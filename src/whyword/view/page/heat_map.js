@@ -48,7 +48,7 @@ export function heatMap(explanation, id) {
 function numbersShown(explanation) {
   const rows = [...explanation.by_block, explanation.scores];
   const words = wordColumns(explanation);
-  const heads = measureOf(explanation).by_block ? explanation.by_head.flat(2) : [];
+  const heads = measureOf(explanation).by_block && !isLong(explanation) ? explanation.by_head.flat(2) : [];
   return [...rows, ...rows.map((values) => words.map((column) => sumOver(column, values))), heads].flat();
 }
 
