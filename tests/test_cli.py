@@ -78,7 +78,12 @@ def test_an_explanation_in_the_terminal(folder: str) -> None:
     assert lines[1].startswith("P(has) = ")
     assert any(line.startswith("Impressionists ") for line in lines)
     assert "= model, error" in shown
-    assert lines[-2] == "More: --by block|head|depth|token · --routes 30 · -o report.html"
+    assert lines[-2].startswith("More: --by depth|head|token, --routes 9, -o e.html")
+    shown, _ = run(
+        "explain", PROMPT, "-t", "has", "-f", "have", "-m", folder, "--method", "alti-logit", "--by", "block"
+    )
+    lines = shown.splitlines()
+    assert [line.split()[0] for line in lines if line[:3].strip().isdecimal()] == ["3", "2", "1"]
 
 
 @pytest.mark.real
@@ -86,9 +91,9 @@ def test_the_default_model_as_a_newcomer_runs_it() -> None:
     cache = fetch_folder().parents[1]
     done = process("explain", PROMPT, "-t", "has", "-f", "have", WHYWORD_CACHE=str(cache), COLUMNS="80")
     assert done.returncode == 0, done.stderr
-    assert "difference +2.11" in done.stdout
-    assert "smollm2-135m-instruct, alti-logit" in done.stdout
-    assert "embedding +0.007, attention +0.587, MLPs +1.517 = +2.111 = model, error" in done.stdout
+    assert "difference +5.10" in done.stdout
+    assert "“report” speaks for “has”: +1.66 of +5.10, “A” +1.17." in done.stdout.replace("\n", " ")
+    assert "embedding +0.006, attention +2.684, MLPs +2.411 = +5.101 = model, error" in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert done.stderr == ""
 
@@ -118,8 +123,8 @@ def test_the_default_foil_is_the_runner_up(folder: str) -> None:
 
 
 def test_a_forced_or_forbidden_bos(folder: str) -> None:
-    with_bos, _ = run("explain", PROMPT, "-m", folder, "--json", "--bos")
-    without, _ = run("explain", PROMPT, "-m", folder, "--json", "--no-bos")
+    with_bos, _ = run("explain", PROMPT, "-m", folder, "--json", "--start", "bos")
+    without, _ = run("explain", PROMPT, "-m", folder, "--json", "--start", "none")
     default, _ = run("explain", PROMPT, "-m", folder, "--json")
     special = [token["special"] for token in json.loads(with_bos)["tokens"]]
     assert special[0]

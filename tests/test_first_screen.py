@@ -57,7 +57,7 @@ def test_bars_add_up_to_the_difference(explained: whyword.Explanation) -> None:
     assert {"painters¹", "painters²", "the¹", "the²", "bias"} <= set(bars)
     assert "░" in shown  # what lowers, without colour
     assert "\x1b" not in shown
-    assert "More: --by block|head|depth|token · --routes 30 · -o report.html" in shown
+    assert "More: --by depth|head|token, --routes 9, -o e.html, --method logit --by block" in shown
 
 
 def test_the_weak_words_of_many_are_added_up(explained: whyword.Explanation) -> None:

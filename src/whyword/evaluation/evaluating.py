@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ..ask.start_of_text import find_start
 from ..attribute.methods import METHODS, PUBLISHED, measure_of
 from ..data import Dataset, add_evidence, read_datasets
 from ..errors import InputError
@@ -62,6 +63,7 @@ def evaluate(
     pipeline: str | None = None,
     batch_size: int | None = None,
     seed: int = 0,
+    start: str | None = None,
     swaps: int | None = None,
     swap_depths: Sequence[int | None] = (None,),
 ) -> Report:
@@ -72,18 +74,22 @@ def evaluate(
     table) or "all". `conventions`:
     "ours" or "paper"; `evidence`: "word", "phrase" or "paper", to override that of the conventions. `limit`:
     rows of each dataset. `faithfulness`: the share of tokens erased to measure it, or None. `pipeline`: the
-    spaCy pipeline that finds evidence where files have none. `swaps`: for how many other words each token is
-    swapped to measure agreement with interventions; `swap_depths`: where, None for the token itself, a number
-    for the residual stream at that depth. A run that was stopped is resumed.
+    spaCy pipeline that finds evidence where files have none. `start`: what stands before every text (see
+    `load`); None: what the model was loaded with, and with the paper's conventions what the tokenizer adds.
+    `swaps`: for how many other words each token is swapped to measure agreement with interventions;
+    `swap_depths`: where, None for the token itself, a number for the residual stream at that depth. A run
+    that was stopped is resumed.
     """
     rules = find_conventions(conventions, evidence)
     swapping = None if swaps is None else Swaps(swaps, tuple(swap_depths), seed)
     settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed, swapping)
     _require_fitting(require_model(model), settings)
     read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
-    folder = Path(out)
+    folder, own = Path(out), "tokenizer" if rules.name == "paper" else None
+    model = require_model(model)
+    model = replace(model, start=start or own or model.start)
     with write_folder_alone(folder):
-        journal = open_journal(folder, describe(require_model(model), read, settings))
+        journal = open_journal(folder, describe(model, read, settings))
         used, skipped = [], []
         for dataset in read:
             prepared, unused = prepare(model, dataset, settings.conventions)
@@ -120,6 +126,7 @@ def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> d
         "model": model.name,
         "weights": fingerprint_weights(model.network)[:12],
         "dtype": str(model.dtype).removeprefix("torch."),
+        "start": find_start(model).text,
         "datasets": {
             dataset.name: {
                 "title": dataset.title,

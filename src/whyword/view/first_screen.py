@@ -11,9 +11,9 @@ from .answer_sentences import count_start, decide, group_words, name_quantity, n
 from .quoting import Sentence, join
 from .terminal_colour import paint_ground
 from .verdict import give_verdict, list_parts
-from .wording import chances, explain_scores, label, ledger_entries, signed, tell_apart
+from .wording import after, chances, explain_scores, label, ledger_entries, signed, tell_apart
 
-__all__ = ["VIEWS_LINE", "render_first_screen"]
+__all__ = ["name_views", "render_first_screen"]
 
 _WIDEST = 20
 """Cells of the longest word that is shown whole."""
@@ -23,7 +23,6 @@ _LINES = 6
 """Lines of the prompt that are shown; of a longer one, what is around the strongest words."""
 _AROUND = 6
 """Tokens that are shown on either side of a strong word in a long prompt."""
-VIEWS_LINE = "More: --by block|head|depth|token · --routes 30 · -o report.html"
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class _Bar:
 def render_first_screen(document: Document, width: int, top: int | None, *, numbers: bool) -> Iterator[Text]:
     """Render what answers the question: from the sentence to the bars."""
     yield Text(chances(document))
-    yield Text(f"{document['model']}, {document['method']}", style="dim")
+    yield Text(after(document), style="dim")
     unit = read_measure(document).unit
     yield from (Text(line, style="dim") for line in explain_scores(document, unit))
     yield Text("")
@@ -48,6 +47,14 @@ def render_first_screen(document: Document, width: int, top: int | None, *, numb
     yield _tint_prompt(document, width)
     yield Text("")
     yield from _draw_bars(_list_bars(document, top), document, width, numbers=numbers)
+
+
+def name_views(document: Document) -> str:
+    """Name the other views of a document, as they are asked for."""
+    if document.get("flow"):
+        return "More: --by depth|head|token, --routes 9, -o e.html, --method logit --by block"
+    rows = "block|head|token" if read_measure(document).by_block else "head|token"
+    return f"More: --by {rows}, -o e.html, --method flow --by depth"
 
 
 def _answer(document: Document) -> Sentence:

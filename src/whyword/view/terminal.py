@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ..document.kinds import SCHEMA, Document, is_continuation, is_translation
 from .account_table import render_account
-from .first_screen import VIEWS_LINE, render_first_screen
+from .first_screen import name_views, render_first_screen
 from .grid import Grid, Row, lay_out
 from .head_matrix import render_matrix, sum_heads
 from .route_list import render_routes
@@ -30,7 +30,10 @@ from .wording import (
     label,
     prediction,
     proof,
+    say_flow,
     say_hidden,
+    say_sink,
+    say_strongest,
     share_legend,
     signed,
 )
@@ -62,7 +65,7 @@ def render_terminal(
         return Group(*_head(document, by, "logits"), *routes, *_foot(document, by), Text(""))
     if by == "word" and document["schema"] == SCHEMA:
         screen = list(render_first_screen(document, width, top, numbers=numbers))
-        views = Text(VIEWS_LINE, style="dim")
+        views = Text(name_views(document), style="dim")
         return Group(*_question(document), *screen, *_foot(document, by), views, Text(""))
     if is_translation(document):
         grid = lay_out_translation(document, "word" if by == "block" else by, top)
@@ -99,6 +102,8 @@ def _head(document: Document, by: str, unit: str) -> Iterator[Text]:
         if document["forced"]:
             yield Text(f"after “{label(forced_text(document))}”, with which they all begin")
         yield Text(after(document, by), style="dim")
+        if by != "head":
+            yield from (Text(line) for line in say_strongest(document))
     if by != "head":
         yield from (Text(line, style="dim") for line in explain_scores(document, unit, by))
     yield Text("")
@@ -108,6 +113,9 @@ def _foot(document: Document, by: str) -> Iterator[Text]:
     yield Text("")
     if is_translation(document) and (legend := share_legend(document)):
         yield Text(legend)
+    yield from (Text(line) for line in say_sink(document))
+    if by != "head":
+        yield from (Text(line) for line in say_flow(document))
     yield Text(proof(document))
     yield Text(caution(document, by), style="dim")
 

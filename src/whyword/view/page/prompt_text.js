@@ -4,11 +4,18 @@
 
 import { paint, scaleOf, shown } from "./colour_scale.js";
 import { element } from "./elements.js";
+import { total } from "./numbers.js";
 import { PROSE, TOKEN, visibleParts, visibleText } from "./visible_text.js";
 
 export function promptText(explanation) {
   const scale = scaleOf(explanation, explanation.scores);
   const text = element("p", { class: "prompt", dir: "auto", tabindex: "0", role: "group", "aria-label": "Prompt" });
+  const first = explanation.start?.tokens ?? 0;
+  if (first > 0) {
+    const score = total(explanation.scores.slice(0, first));
+    const begun = element("span", { class: "piece start", title: shown(score, { ...scale, digits: 4 }) }, "start");
+    text.append(paint(begun, score, scale), " ");
+  }
   const pieces = promptPieces(explanation);
   for (const piece of pieces) {
     const part = element("span", { class: piece.forced ? "piece forced" : "piece", title: shown(piece.score, { ...scale, digits: 4 }) });
@@ -16,16 +23,16 @@ export function promptText(explanation) {
     paint(part, piece.score, scale);
     text.append(part);
   }
-  showStrongestPiece(text, pieces);
+  showStrongestPiece(text, pieces, first > 0 ? 1 : 0);
   const { text: target } = explanation.target;
   text.append(element("span", { class: "slot", title: "explained here" }, visibleText(target, /\S/.test(target) ? PROSE : TOKEN)));
   return text;
 }
 
 /** Once a long prompt is laid out, scroll it to its strongest piece. */
-function showStrongestPiece(text, pieces) {
+function showStrongestPiece(text, pieces, before) {
   const sizes = pieces.map(({ score }) => Math.abs(score));
-  const strongest = text.children[sizes.indexOf(Math.max(...sizes))];
+  const strongest = text.children[before + sizes.indexOf(Math.max(...sizes))];
   if (!strongest) return;
   const sized = new ResizeObserver(() => {
     if (text.clientHeight === 0) return;
