@@ -108,7 +108,7 @@ KINDS: tuple[Kind, ...] = (
         terminal="view.terminal:print_document",
         formats=_SCORES,
         views={**_HEADS, **_FLOW},
-        by="block",
+        by="word",
         frame=_SCORES_FRAME,
         wording="view.sentences:describe_explanation",
     ),

@@ -14,7 +14,7 @@ from ..attribute.flow import find_depth, trace_flow
 from ..attribute.methods import COMPARED, DEFAULT_METHOD
 from ..attribute.mixing_rows import mix_rows
 from ..errors import InputError
-from ..ledger import Target, read_choices, read_likelihoods, settle
+from ..ledger import Target, read_choices, read_likelihoods, read_ranks, settle
 from ..models.model import Model
 from ..results.comparison import Comparison
 from ..results.explanation import Explanation
@@ -208,14 +208,15 @@ def compare_trace(
 
 def _read_numbers(
     model: Model, trace: Trace, targets: Sequence[Target]
-) -> list[tuple[list[float], list[float], list[float | None]]]:
-    """Read logits, probabilities and capped logits of targets and foils, position by position."""
-    read = read_likelihoods(Readout(trace.logits, trace.uncapped), targets)
+) -> list[tuple[list[float], list[float], list[float | None], list[int]]]:
+    """Read logits, probabilities, capped logits and ranks of targets and foils, position by position."""
+    readout = Readout(trace.logits, trace.uncapped)
+    read, ranks = read_likelihoods(readout, targets), read_ranks(readout, targets)
     logits, probabilities = read.logits.tolist(), read.probabilities.tolist()
     capped: list[list[float | None]] = [[None] * len(row) for row in logits]
     if model.logit_cap is not None:
         capped = read_choices(trace.logits, targets).tolist()
-    return list(zip(logits, probabilities, capped, strict=True))
+    return list(zip(logits, probabilities, capped, ranks.tolist(), strict=True))
 
 
 def _read_first_attention(trace: Trace) -> list[float]:
@@ -231,8 +232,10 @@ def _list_choices(
     logits: list[float],
     probabilities: list[float],
     capped: list[float | None],
+    ranks: list[int],
 ) -> tuple[Choice, ...]:
+    numbers = zip(logits, probabilities, capped, ranks, strict=True)
     return tuple(
-        Choice(id_, token_text(model, id_, before), logit, probability, cap)
-        for id_, logit, probability, cap in zip(target.choices, logits, probabilities, capped, strict=False)
+        Choice(id_, token_text(model, id_, before), *each)
+        for id_, each in zip(target.choices, numbers, strict=False)
     )

@@ -21,6 +21,7 @@ from ..document.kinds import (
 from ..lazy import find_at
 from .answer_sentences import count_start, decide, name_quantity, name_strongest, warn_of_sink
 from .quoting import Sentence, capitalise, join, quote, write_exponent, write_plain, write_signed
+from .verdict import give_verdict
 
 __all__ = [
     "add_wording",
@@ -42,7 +43,6 @@ Wording = dict[str, Any]
 """Sentences by what they say; a list of them, or of wordings, where a document has several parts."""
 
 _BLIND = "They are the same for every target and foil."
-_BEYOND = "stronger ones have the same colour"
 
 
 def add_wording(document: Document) -> dict[str, Any]:
@@ -100,8 +100,14 @@ def describe_explanation(document: Document) -> Wording:
     return {
         **_describe_prediction(document),
         "subtitle": measure.summary,
-        "decision": decide(document) if measure.adds_up else None,
-        "answer": name_strongest(document),
+        **(
+            {"answer": give_verdict(document)}
+            if document.get("flow")
+            else {
+                "decision": decide(document) if measure.adds_up else None,
+                "answer": name_strongest(document),
+            }
+        ),
         "sink": warn_of_sink(document),
         "coverage": _cover_logit(document),
         "legend": _read_colours(quantity if measure.adds_up else None, measure.unit),
@@ -246,15 +252,15 @@ def _cover_logit(document: Document) -> str:
         parts += [f"start ({write_signed(sum(scores[:first]), 3)})"] if first else []
         return f"{', '.join(parts)} and biases ({write_signed(biases, 3)}) add up to {whole}."
     sums = f"add up to {write_signed(sum(document['scores']), 3)}, attention’s part of {whole}"
-    rest = "The other entries are not traced to tokens. The row of sums has its own colour scale."
+    rest = "The other entries are not traced to tokens."
     return f"The scores of all tokens {sums}. {rest}"
 
 
 def _read_colours(quantity: str | None, unit: str) -> list[str]:
     """Name both ends of a colour scale, and what its numbers are; `quantity`: what they add up to."""
     if quantity is None:
-        return ["", "", f"in {unit}; {_BEYOND}"]
-    return ["lowers", "raises", f"the {quantity}; {_BEYOND}"]
+        return ["", "", f"in {unit}"]
+    return ["lowers", "raises", f"the {quantity}"]
 
 
 def _describe_flow(document: Document) -> Wording:
