@@ -5,12 +5,14 @@ characters of a tokenizer. Spaces at the edge of a token are not part of its spa
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import regex
 
-__all__ = ["Token", "Tokens", "join_word", "spell"]
+from .segments import Segment, find_segment
+
+__all__ = ["Place", "Token", "Tokens", "join_word", "spell"]
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts written without spaces between words."""
@@ -37,6 +39,26 @@ class Token:
     """Index of the word it is part of."""
     special: bool
     """Whether it marks structure rather than text: BOS, chat markers."""
+    role: str | None = None
+    """Who speaks in its chat turn; None outside chats, and for what the template adds of its own."""
+    turn: int | None = None
+    """Index of its chat turn."""
+    part: str | None = None
+    """Name of the part of the prompt that it is in; None where that has no name."""
+
+    @property
+    def place(self) -> "Place":
+        """Where in the prompt it is."""
+        return Place(self.role, self.turn, self.part)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a prompt a token is: in which turn, and in which part."""
+
+    role: str | None = None
+    turn: int | None = None
+    part: str | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +90,20 @@ class Tokens:
         """Return the last tokens of a prompt, with words renumbered."""
         kept = self.records[len(self) - count :]
         names = [token.text if token.special else None for token in kept]
-        return spell(self.text, [t.id for t in kept], [(t.start, t.end) for t in kept], names)
+        spelt = spell(self.text, [t.id for t in kept], [(t.start, t.end) for t in kept], names)
+        return spelt.place(token.place for token in kept)
+
+    def place(self, places: "Iterable[Place]") -> "Tokens":
+        """Return the tokens with their places in the prompt, from the first on."""
+        placed = tuple(
+            replace(token, role=own.role, turn=own.turn, part=own.part)
+            for token, own in zip(self.records, places, strict=False)
+        )
+        return replace(self, records=(*placed, *self.records[len(placed) :]))
+
+    def divide(self, turns: Sequence[Segment], parts: Sequence[Segment]) -> "Tokens":
+        """Return the tokens with their places: a token is where its first visible character is."""
+        return self.place(_place(token, turns, parts) for token in self.records)
 
     def words(self) -> list[str]:
         """Return the text of every word that has a token."""
@@ -122,6 +157,14 @@ def join_word(text: str, word: str) -> str:
         return bare
     follows = bare == word and (not bare[0].isalnum() or regex.match(f"[{_UNSPACED}]", bare))
     return bare if follows else " " + bare
+
+
+def _place(token: Token, turns: Sequence[Segment], parts: Sequence[Segment]) -> Place:
+    """Find where a token is; a special token that stands for no text is nowhere."""
+    if token.special and token.start == token.end:
+        return Place()
+    turn, part = find_segment(turns, token.start), find_segment(parts, token.start)
+    return Place(None if turn is None else turns[turn].name, turn, None if part is None else parts[part].name)
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:

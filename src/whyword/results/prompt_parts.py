@@ -1,0 +1,193 @@
+"""Scores by part of the prompt: sums over tokens, so they add up like tokens do; and their JSON document."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import MinLen
+
+from ..ask.filled_prompt import TEMPLATE
+from ..attribute.methods import Measure
+from ..document.kinds import PARTS_SCHEMA
+from ..errors import InputError
+from ..tokens import Tokens
+from ..tokens.segments import SPLITTERS, Segment, find_segment, name_spans, split_text
+from .prediction import Choice
+from .shown import Shown
+
+__all__ = ["START", "UNITS", "PartScore", "PromptParts", "divide_tokens"]
+
+START = "start"
+"""What the start of text is called."""
+ELSEWHERE = "elsewhere"
+"""What tokens in no named span are called."""
+UNITS = ("word", *SPLITTERS, "turn", "part")
+"""What a prompt can be divided into."""
+
+
+@dataclass(frozen=True)
+class PartScore:
+    """One part of a prompt, and its score."""
+
+    name: str
+    """Such as `documents[0]`, "sentence 2", "turn 1 (user)"; "start": the start of text."""
+    text: str
+    """What it says."""
+    start: int
+    """Index of its first character in the prompt."""
+    end: int
+    """Index after its last character."""
+    tokens: int
+    """How many tokens it has."""
+    score: float
+    """The sum of its tokens' scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptParts(Shown):
+    """How much every part of a prompt raised or lowered one logit, or one difference of logits."""
+
+    schema: ClassVar[str] = PARTS_SCHEMA
+    model: str
+    """The model's name."""
+    method: str
+    """The name of the method."""
+    measure: Measure
+    """What the scores are."""
+    by: str
+    """What the prompt was divided into: word, sentence, line, paragraph, turn, part or span."""
+    text: str
+    """The prompt."""
+    target: Choice
+    """The token that is explained."""
+    foils: tuple[Choice, ...]
+    """What it is contrasted with; none: its logit itself is explained."""
+    parts: Annotated[tuple[PartScore, ...], MinLen(1)]
+    """In the order of the prompt."""
+    logit: float
+    """The model's own logit, or difference of logits."""
+    bias: float | None = None
+    """What is at no token, because biases add it; None for methods that do not say."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON document."""
+        return {"schema": self.schema, **asdict(self), "parts": [asdict(part) for part in self.parts]}
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, name: str) -> float:
+        """Give the score of a part by its name."""
+        for part in self.parts:
+            if part.name == name:
+                return part.score
+        raise InputError(f"There is no part {name!r}.", f"Parts: {', '.join(self.names)}.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of every part, in the order of the prompt."""
+        return tuple(part.name for part in self.parts)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What every part says."""
+        return tuple(part.text for part in self.parts)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Where every part is in the prompt, in characters."""
+        return tuple((part.start, part.end) for part in self.parts)
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """The score of every part."""
+        return tuple(part.score for part in self.parts)
+
+
+def divide_tokens(
+    tokens: Tokens, scores: Sequence[float], by: str | None, spans: Mapping[str, Any] | None
+) -> tuple[str, tuple[PartScore, ...]]:
+    """Divide a prompt, and add up the scores of each part; give what it was divided into, too."""
+    if (by is None) == (spans is None):
+        raise InputError(
+            f"by is {by!r} and spans is {spans!r}.", f"Pass one of them; by: {', '.join(UNITS)}."
+        )
+    if spans is not None:
+        by, groups = "span", _group_segments(tokens, name_spans(tokens.text, spans))
+    elif by in SPLITTERS:
+        groups = _group_segments(tokens, split_text(tokens.text, by))
+    elif by == "word":
+        groups = [(token.word, "") for token in tokens]
+    elif by == "turn":
+        groups = _group_turns(tokens)
+    elif by == "part":
+        groups = _group_parts(tokens)
+    else:
+        raise InputError(f"by is {by!r}.", f"A prompt is divided by {', '.join(UNITS)}, or by spans=….")
+    groups = [(START, START)] * tokens.start + groups[tokens.start :]
+    assert by is not None
+    return by, _add_up(tokens, scores, groups)
+
+
+Group = tuple[object, str]
+"""What tokens of one part have in common, and its name; "" is named by its text."""
+
+
+def _group_segments(tokens: Tokens, segments: Sequence[Segment]) -> list[Group]:
+    """Put tokens where their first visible character is; spaces between two sentences go to the second."""
+    groups: list[Group] = []
+    for token in tokens:
+        index = find_segment(segments, token.start)
+        groups.append((ELSEWHERE, ELSEWHERE) if index is None else (index, segments[index].name))
+    return groups
+
+
+def _group_turns(tokens: Tokens) -> list[Group]:
+    if all(token.turn is None for token in tokens):
+        raise InputError(
+            "The prompt has no chat turns.",
+            "Pass chat messages: explain(model, [{'role': 'user', 'content': '…'}]).",
+        )
+    return [
+        (TEMPLATE, TEMPLATE) if token.turn is None else (token.turn, f"turn {token.turn + 1} ({token.role})")
+        for token in tokens
+    ]
+
+
+def _group_parts(tokens: Tokens) -> list[Group]:
+    if all(token.part is None for token in tokens):
+        raise InputError(
+            "The prompt has no named parts.",
+            'Make it with whyword.fill("… {question} …", question="…"), or pass spans={name: (start, end)}.',
+        )
+    return [(token.part or TEMPLATE, token.part or TEMPLATE) for token in tokens]
+
+
+def _add_up(tokens: Tokens, scores: Sequence[float], groups: Sequence[Group]) -> tuple[PartScore, ...]:
+    """Add up scores by group; groups come in the order of their first tokens."""
+    members: dict[Group, list[int]] = {}
+    for place, group in enumerate(groups):
+        members.setdefault(group, []).append(place)
+    parts = []
+    for (_, name), places in members.items():
+        own = [tokens[place] for place in places]
+        start, end = min(token.start for token in own), max(token.end for token in own)
+        whole = places[-1] - places[0] + 1 == len(places)
+        text = tokens.text[start:end] if whole else " … ".join(_stretches(tokens, places))
+        text = "".join(token.text for token in own) if name == START else text
+        parts.append(
+            PartScore(name or text, text, start, end, len(own), sum(scores[place] for place in places))
+        )
+    return tuple(parts)
+
+
+def _stretches(tokens: Tokens, places: Sequence[int]) -> list[str]:
+    """Give the stretches of text that some tokens, with others between them, stand for."""
+    runs: list[list[int]] = []
+    for place in places:
+        if runs and place == runs[-1][-1] + 1:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    texts = [tokens.text[tokens[run[0]].start : tokens[run[-1]].end].strip() for run in runs]
+    return [text for text in texts if text]
