@@ -16,6 +16,7 @@ __all__ = [
     "KINDS",
     "NEURONS_SCHEMA",
     "NEURON_NOTES",
+    "PARTS_SCHEMA",
     "PREDICTION_SCHEMA",
     "SCHEMA",
     "SURVEY_NOTES",
@@ -37,6 +38,7 @@ Document = Mapping[str, Any]
 SCHEMA = "whyword.explanation/1"
 CONTINUATION_SCHEMA = "whyword.continuation/1"
 COMPARISON_SCHEMA = "whyword.comparison/1"
+PARTS_SCHEMA = "whyword.parts/1"
 PREDICTION_SCHEMA = "whyword.prediction/1"
 NEURONS_SCHEMA = "whyword.neurons/1"
 SURVEY_SCHEMA = "whyword.survey/1"
@@ -150,6 +152,22 @@ KINDS: tuple[Kind, ...] = (
         },
         frame="view.alignment_grid:make_alignment_frame",
         wording="view.sentences:describe_alignment",
+    ),
+    Kind(
+        name="parts",
+        schema=PARTS_SCHEMA,
+        result="results.prompt_parts:PromptParts",
+        declared="results.prompt_parts:PromptParts",
+        terminal="view.part_bars:print_parts",
+        formats={
+            **_JSON,
+            **_HTML,
+            ".tex": "view.part_bars:render_parts_latex",
+            **dict.fromkeys((".png", ".svg"), "view.part_bars:plot_parts"),
+            ".csv": "view.part_bars:render_parts_csv",
+        },
+        frame="view.part_bars:make_parts_frame",
+        wording="view.sentences:describe_parts",
     ),
     Kind(
         name="prediction",

@@ -1,6 +1,6 @@
 """An explanation of one prediction, one of a whole continuation, and their JSON documents."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import Annotated, Any, ClassVar
@@ -18,6 +18,7 @@ from ..ledger import Ledger
 from ..view.sentences import worded
 from .explained_prediction import ExplainedPrediction, Numbers, PredictionRecord, read_prediction
 from .prediction import Choice
+from .prompt_parts import PromptParts, divide_tokens
 from .shown import Shown
 from .traced import FlowRecord, Traced, flow_to_dict, read_flow
 
@@ -130,6 +131,26 @@ class Explanation(ExplainedPrediction, Traced):
         for token, score in zip(self.tokens, self.scores.tolist(), strict=True):
             sums[token.word] = sums.get(token.word, 0.0) + score
         return list(zip(self.tokens.words(), sums.values(), strict=True))
+
+    def by(self, unit: str | None = None, *, spans: Mapping[str, tuple[int, int]] | None = None) -> PromptParts:
+        """Give the score of every part of the prompt: the sum over its tokens.
+
+        `unit`: word, sentence, line, paragraph, turn (of a chat) or part (of what `fill` gives); or `spans`:
+        characters of `text` by name, such as {"doc 1": (0, 812)}.
+        """
+        by, parts = divide_tokens(self.tokens, self.scores.double().tolist(), unit, spans)
+        return PromptParts(
+            model=self.model,
+            method=self.method,
+            measure=self.measure,
+            by=by,
+            text=self.text,
+            target=self.target,
+            foils=self.foils,
+            parts=parts,
+            logit=self.ledger.logit,
+            bias=float(self.traced.bias[self.traced.depth]) if self.traced is not None else None,
+        )
 
     @worded
     def to_dict(self) -> dict[str, Any]:

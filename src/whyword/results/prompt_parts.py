@@ -1,7 +1,7 @@
 """Scores by part of the prompt: sums over tokens, so they add up like tokens do; and their JSON document."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import MinLen
@@ -12,6 +12,7 @@ from ..document.kinds import PARTS_SCHEMA
 from ..errors import InputError
 from ..tokens import Tokens
 from ..tokens.segments import SPLITTERS, Segment, find_segment, name_spans, split_text
+from ..view.sentences import worded
 from .prediction import Choice
 from .shown import Shown
 
@@ -69,9 +70,10 @@ class PromptParts(Shown):
     bias: float | None = None
     """What is at no token, because biases add it; None for methods that do not say."""
 
+    @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
-        return {"schema": self.schema, **asdict(self), "parts": [asdict(part) for part in self.parts]}
+        return super().to_dict()
 
     def __len__(self) -> int:
         return len(self.parts)

@@ -31,7 +31,9 @@ __all__ = [
     "describe_continuation",
     "describe_explanation",
     "describe_neurons",
+    "describe_parts",
     "describe_survey",
+    "describe_total",
     "describe_translation",
     "name_alignment",
     "worded",
@@ -135,6 +137,29 @@ def describe_comparison(document: Document) -> Wording:
             for measure in measures
         ],
     }
+
+
+def describe_parts(document: Document) -> Wording:
+    """Say in words what scores by part of a prompt show."""
+    return {
+        "question": ask(document),
+        "subtitle": f"{read_measure(document).summary}, by {document['by']}",
+        "preference": _prefer(document["target"], document["foils"]),
+        "total": describe_total(document),
+        "legend": _read_colours(name_quantity(document["foils"]), read_measure(document).unit),
+    }
+
+
+def describe_total(document: Document) -> str:
+    """Say what the scores of all parts of a prompt add up to."""
+    measure, bias = read_measure(document), document["bias"]
+    total = write_signed(sum(part["score"] for part in document["parts"]), 3)
+    whole = f"the {name_quantity(document['foils'])} of {write_signed(document['logit'], 3)}"
+    if not measure.adds_up:
+        return f"Scores in {measure.unit}; they do not add up to {whole}."
+    if bias is None:
+        return f"All parts add up to {total}, attention’s part of {whole}."
+    return f"All parts ({total}) and biases ({write_signed(bias, 3)}) add up to {whole}."
 
 
 def describe_neurons(document: Document) -> Wording:
