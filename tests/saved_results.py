@@ -70,6 +70,8 @@ def make_results() -> dict[str, Any]:
         "alignment": whyword.align(translator, "Die Bank ist alt .", "The bank is old ."),
         "alignment, one block": whyword.align(translator, ["Bank"], ["bank"], method="attention", block=2),
         "alignment, empty": whyword.align(translator, [], []),
+        "parts": explained.by("word"),
+        "parts, spans": whyword.explain(llama, PROMPT, method="flow").by(spans={"who": (2, 8)}),
         "prediction": whyword.predict(gpt2, PROMPT, top=3),
         "neurons": whyword.neurons(llama, PROMPT, **asked, top=2),
         "neurons, experts": whyword.neurons(mixture, PROMPT, top=2),

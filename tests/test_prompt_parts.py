@@ -1,14 +1,207 @@
-"""Prompts with named parts, chat turns, and scores by sentence, turn and part, which add up like tokens do."""
+"""Prompts with named parts, chat turns, and scores by part, which add up like tokens do."""
 
 from typing import Any
 
 import pytest
+import torch
 
 import whyword
-from toy_tokenizers import train_tokenizer
 from whyword.ask.chat_turns import render_chat
-from whyword.ask.filled_prompt import FilledPrompt, fill
 from whyword.ask.prompt import extend_prompt, read_prompt
 from whyword.errors import InputError
-from whyword.models.testing.tiny_families import build
-from whyword.tokens.segments import Segment
+from whyword.results.prompt_parts import UNITS
+
+import toy_tokenizers
+from families import build
+
+DOCUMENTS = ["A report about the painters.", "She has seen the reports. They have not."]
+
+
+@pytest.fixture(scope="module")
+def model() -> whyword.Model:
+    tokenizer = toy_tokenizers.make("byte-level")
+    sizes = {"vocab_size": len(tokenizer), "max_position_embeddings": 128}
+    return whyword.load(build("llama", torch.float32, **sizes), tokenizer=tokenizer)
+
+
+@pytest.fixture(scope="module")
+def prompt() -> whyword.FilledPrompt:
+    template = "Context:\n{documents}\n\nQuestion: {question}\nAnswer:"
+    return whyword.fill(template, documents=DOCUMENTS, question="Who has seen the reports?")
+
+
+def parts_of(prompt: whyword.FilledPrompt) -> dict[str, str]:
+    return {part.name: prompt.text[part.start : part.end] for part in prompt.parts}
+
+
+# ---------------------------------------------------------------- prompts with named parts
+
+
+def test_a_template_is_filled_and_its_parts_are_known(prompt: whyword.FilledPrompt) -> None:
+    assert str(prompt) == (
+        f"Context:\n{DOCUMENTS[0]}\n\n{DOCUMENTS[1]}\n\nQuestion: Who has seen the reports?\nAnswer:"
+    )
+    assert parts_of(prompt) == {
+        "documents[0]": DOCUMENTS[0],
+        "documents[1]": DOCUMENTS[1],
+        "question": "Who has seen the reports?",
+    }
+
+
+def test_documents_can_have_names_and_prompts_can_be_nested() -> None:
+    inner = whyword.fill("On {topic}: {text}", topic="art", text="A report.")
+    prompt = whyword.fill(
+        "{{notes}}\n{files}\n{note}{empty}", files={"a.txt": "One.", "b": "Two."}, note=inner, empty=" "
+    )
+    assert prompt.text.startswith("{notes}\nOne.\n\nTwo.\n")
+    assert parts_of(prompt) == {
+        "files[a.txt]": "One.",
+        "files[b]": "Two.",
+        "note.topic": "art",
+        "note.text": "A report.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("template", "fields", "message"),
+    [
+        ("{a} {b}", {"a": "x"}, "The template has a field 'b' that nothing fills"),
+        ("{a}", {"a": "x", "b": "y"}, "The template has no field 'b'"),
+        ("{a} {a}", {"a": "x"}, "Two parts are named 'a'"),
+        ("{}", {}, r"The template has the field \{\}"),
+        ("{a[0]}", {"a": "x"}, r"The template has the field \{a\[0\]\}"),
+        ("{a:>4}", {"a": "x"}, "The template has the field"),
+        ("{a", {"a": "x"}, "The template cannot be read"),
+        ("{a}", {"a": []}, "a is empty"),
+        ("{a}", {"a": ["x", 3]}, r"a\[1\] is a int"),
+    ],
+)
+def test_templates_that_cannot_be_filled(template: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        whyword.fill(template, **fields)
+
+
+# ---------------------------------------------------------------- chat turns
+
+
+def test_every_token_knows_its_role_turn_and_part(model: whyword.Model, prompt: whyword.FilledPrompt) -> None:
+    messages = [
+        {"role": "user", "content": "A report"},
+        {"role": "assistant", "content": "has been"},
+        {"role": "user", "content": prompt},
+    ]
+    tokens = read_prompt(model, messages)
+    chat = render_chat(model.name, model.tokenizer, messages)
+    assert tokens.text == chat.text
+    said = {turn: "".join(token.text for token in tokens if token.turn == turn) for turn in range(3)}
+    assert said[0] == "<|turn|>user\nA report<|end|>"
+    assert said[1] == "<|turn|>assistant\nhas been<|end|>"
+    assert said[2].startswith("<|turn|>user\nContext:")
+    assert [token.role for token in tokens if token.turn == 1] == ["assistant"] * len(
+        [t for t in tokens if t.turn == 1]
+    )
+    second = "".join(token.text for token in tokens if token.part == "documents[1]")
+    assert second.strip() == DOCUMENTS[1]
+    assert tokens[-1].turn is None  # the template begins the answer
+    answered = extend_prompt(model, tokens, [7, 9])
+    assert [(token.role, token.turn, token.part) for token in answered][-2:] == [
+        ("assistant", 3, "answer")
+    ] * 2
+
+
+def test_what_a_template_adds_is_in_no_turn() -> None:
+    tokenizer = toy_tokenizers.make("byte-level")
+    tokenizer.chat_template = "<|turn|>system\nBe brief.<|end|>" + toy_tokenizers.CHAT
+    chat = render_chat("toy", tokenizer, [{"role": "user", "content": " A report "}])
+    (turn,) = chat.turns
+    assert chat.text[: turn.start] == "<|turn|>system\nBe brief.<|end|>"
+    assert chat.text[turn.start :].startswith("<|turn|>user")
+
+
+def test_a_template_that_changes_what_was_said_gives_no_turns() -> None:
+    tokenizer = toy_tokenizers.make("byte-level")
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }}{% endfor %}"
+    chat = render_chat("toy", tokenizer, [{"role": "user", "content": "report"}])
+    assert (chat.text, chat.turns) == ("REPORT", ())
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        ([{"content": "x"}], "Message 1 has no role"),
+        ([{"role": "user", "content": "x"}, {"role": "user"}], "Message 2 has no content"),
+    ],
+)
+def test_messages_that_lack_something(model: whyword.Model, messages: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        whyword.explain(model, messages)
+
+
+# ---------------------------------------------------------------- scores by part
+
+
+@pytest.mark.parametrize("method", ["flow", "logit", "erasure"])
+@pytest.mark.parametrize("unit", [unit for unit in UNITS if unit != "turn"])
+def test_parts_add_up_like_tokens(
+    model: whyword.Model, prompt: whyword.FilledPrompt, unit: str, method: str
+) -> None:
+    explanation = whyword.explain(model, prompt, target="has", foil="have", method=method)
+    parts = explanation.by(unit)
+    assert sum(parts.scores) == pytest.approx(float(explanation.scores.double().sum()), abs=1e-9)
+    assert sum(part.tokens for part in parts.parts) == len(explanation.tokens)
+    assert parts.by == unit
+    if method == "flow":
+        assert parts.bias is not None
+        assert sum(parts.scores) + parts.bias == pytest.approx(explanation.ledger.logit, abs=1e-4)
+    else:
+        assert parts.bias is None
+
+
+def test_parts_are_those_of_the_prompt(model: whyword.Model, prompt: whyword.FilledPrompt) -> None:
+    explanation = whyword.explain(model, prompt, target="has", foil="have", method="logit")
+    assert explanation.text == prompt.text
+    parts = explanation.by("part")
+    assert [name for name in parts.names if name != "start"] == [
+        "template",
+        "documents[0]",
+        "documents[1]",
+        "question",
+    ]
+    assert parts.texts[parts.names.index("documents[1]")] == DOCUMENTS[1]
+    assert "Context: … Question: … Answer:" in parts.texts
+    own = [
+        float(score)
+        for token, score in zip(explanation.tokens, explanation.scores, strict=True)
+        if token.part == "question"
+    ]
+    assert parts["question"] == pytest.approx(sum(own), abs=1e-6)
+    with pytest.raises(InputError, match="There is no part 'answer'"):
+        parts["answer"]
+    sentences = explanation.by("sentence")
+    assert "They have not." in sentences.texts
+    assert dict(zip([w for w, _ in explanation.words()], explanation.by("word").scores, strict=True))
+
+
+def test_spans_are_parts_too(model: whyword.Model, prompt: whyword.FilledPrompt) -> None:
+    explanation = whyword.explain(model, prompt, target="has", foil="have", method="logit")
+    start = prompt.text.index("She has")
+    parts = explanation.by(spans={"hers": (start, start + 24), "first": (0, 8)})
+    assert {"first", "hers", "elsewhere"} <= set(parts.names)
+    assert parts.spans[parts.names.index("hers")][0] == start
+    assert sum(parts.scores) == pytest.approx(float(explanation.scores.double().sum()), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"unit": "chapter"}, "by is 'chapter'"),
+        ({}, "by is None and spans is None"),
+        ({"unit": "turn"}, "The prompt has no chat turns"),
+        ({"unit": "part"}, "The prompt has no named parts"),
+        ({"spans": {"a": (0, 900)}}, "The span 'a' goes from 0 to 900"),
+    ],
+)
+def test_what_a_prompt_cannot_be_divided_by(model: whyword.Model, asked: Any, message: str) -> None:
+    explanation = whyword.explain(model, "A report about this", target="has", method="logit")
+    with pytest.raises(InputError, match=message):
+        explanation.by(**asked)

@@ -11,6 +11,7 @@ from .lazy import look_up_in
 if TYPE_CHECKING:
     from .alignment.aligner import align
     from .alignment.alignment import Alignment
+    from .ask.filled_prompt import FilledPrompt, fill
     from .ask.prompt import tokenize
     from .evaluation import evaluate
     from .inside.neurons import Neurons, neurons
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .results.comparison import Comparison
     from .results.explanation import Continuation, Explanation
     from .results.prediction import Prediction
+    from .results.prompt_parts import PromptParts
     from .results.reading_back import read
     from .results.translation import Translation
     from .runs.progress import show_progress
@@ -37,12 +39,14 @@ __all__ = [
     "Comparison",
     "Continuation",
     "Explanation",
+    "FilledPrompt",
     "InputError",
     "Ledger",
     "Model",
     "ModelError",
     "Neurons",
     "Prediction",
+    "PromptParts",
     "ProofError",
     "Tokens",
     "Translation",
@@ -56,6 +60,7 @@ __all__ = [
     "explain_batch",
     "explain_continuation",
     "explain_translation",
+    "fill",
     "load",
     "mixing",
     "neurons",
@@ -73,10 +78,12 @@ __getattr__ = look_up_in(
         "Comparison": "results.comparison",
         "Continuation": "results.explanation",
         "Explanation": "results.explanation",
+        "FilledPrompt": "ask.filled_prompt",
         "Ledger": "ledger",
         "Model": "models",
         "Neurons": "inside.neurons",
         "Prediction": "results.prediction",
+        "PromptParts": "results.prompt_parts",
         "Tokens": "tokens",
         "Translation": "results.translation",
         "account": "results.account",
@@ -88,6 +95,7 @@ __getattr__ = look_up_in(
         "explain_batch": "pipeline.many_prompts",
         "explain_continuation": "pipeline.one_prompt",
         "explain_translation": "pipeline.one_translation",
+        "fill": "ask.filled_prompt",
         "load": "pipeline.loading",
         "mixing": "pipeline.one_prompt",
         "neurons": "inside.neurons",

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from .ask.start_of_text import Start, find_start
 from .errors import ModelError, ProofError
 from .maths.kernel import implementation
 from .maths.proof import Identity, gather_errors, tolerance_of
@@ -48,6 +49,8 @@ class Diagnosis:
     dtype: str
     kernel: str
     """What computes contributions: native or torch."""
+    start: Start
+    """What stands before a text."""
     tolerance: float
     errors: dict[int, dict[Identity, float]]
     """The largest error of every identity, by the length of the prompt."""
@@ -78,12 +81,17 @@ class Diagnosis:
 
 
 def open_to_diagnose(
-    source: Any, *, random: bool = False, dtype: str | None = None, allow: Collection[str] = ()
+    source: Any,
+    *,
+    random: bool = False,
+    dtype: str | None = None,
+    allow: Collection[str] = (),
+    start: str = "auto",
 ) -> Model:
     """Open a model without proving it; `random`: a small one with random weights, from the config alone."""
     found = find_source(source)
     if not random:
-        return open_model(found, dtype=dtype, allow=allow)
+        return replace(open_model(found, dtype=dtype, allow=allow), start=start)
     network = make_small(read_config(found, allow)).to(read_dtype(dtype or "float32"))
     return replace(open_model(network), name=name_source(found))
 
@@ -123,6 +131,7 @@ def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence
         blocks=len(model.blocks),
         dtype=str(model.dtype).removeprefix("torch."),
         kernel=implementation(),
+        start=find_start(model),
         tolerance=tolerance_of(model.dtype),
         errors=errors,
         failure=failure,

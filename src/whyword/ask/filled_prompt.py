@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
+from typing import Any
 
 from ..errors import InputError
 from ..tokens.segments import Segment, require_apart
@@ -26,7 +27,7 @@ class FilledPrompt:
         return self.text
 
 
-Filling = str | FilledPrompt | Sequence[str] | Mapping[str, str]
+Filling = str | FilledPrompt | Sequence[Any] | Mapping[str, Any]
 """What fills a field: a text, several, or several with names."""
 
 
@@ -100,7 +101,7 @@ def _list_pieces(name: str, filling: Filling) -> list[tuple[str, str | FilledPro
     else:
         pieces = [(f"{name}[{place}]", piece) for place, piece in enumerate(filling)]
     for own, piece in pieces:
-        if not isinstance(piece, str):
+        if not isinstance(piece, str | FilledPrompt):
             raise InputError(f"{own} is a {type(piece).__name__}.", "Fill fields with texts.")
     if not pieces:
         raise InputError(f"{name} is empty.", "Fill it with at least one text.")

@@ -68,12 +68,13 @@ class Flow:
     """What biases written above that depth add."""
     routes: tuple[Route, ...]
     """What attention moves between positions, strongest first: so many."""
+    depth: int
+    """The depth that scores are read at."""
 
 
 def attribute_flow(predictions: Predictions) -> Attributions:
     """Score tokens by what of the logit (difference) is at their positions, at one depth."""
-    depth = find_depth(predictions.model, predictions.depth)
-    return make_rows(flow.by_depth[depth] for flow in predictions.share(trace_flow))
+    return make_rows(flow.by_depth[flow.depth] for flow in predictions.share(trace_flow))
 
 
 def find_depth(model: Model, depth: int | None) -> int:
@@ -92,6 +93,7 @@ def find_depth(model: Model, depth: int | None) -> int:
 def trace_flow(predictions: Predictions) -> list[Flow]:
     """Pull the direction of every prediction back to every depth, and prove what is found there."""
     trace, flows = predictions.trace, {}
+    depth = find_depth(predictions.model, predictions.depth)
     for place, pulled, proven in _descend(predictions.model, trace, predictions.targets):
         for example, places in enumerate(trace.places.ranges):
             tokens = places[place] + 1
@@ -99,6 +101,7 @@ def trace_flow(predictions: Predictions) -> list[Flow]:
                 proven.decoder[:, example, :tokens].clone(),
                 proven.bias[:, example].clone(),
                 _list_routes(pulled, example),
+                depth,
             )
     return [flow for _, flow in sorted(flows.items())]
 
@@ -156,7 +159,7 @@ def add_flows(one: Flow, two: Flow) -> Flow:
         amounts[place] = amounts.get(place, 0.0) + route.amount
     routes = sorted((Route(*place, amount) for place, amount in amounts.items()), key=_strength)
     by_depth = torch.nn.functional.pad(one.by_depth, (0, longer)) + two.by_depth
-    return Flow(by_depth, one.bias + two.bias, tuple(routes[:KEPT]))
+    return Flow(by_depth, one.bias + two.bias, tuple(routes[:KEPT]), one.depth)
 
 
 def _strength(route: Route) -> float:

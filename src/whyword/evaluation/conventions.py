@@ -9,6 +9,7 @@ Both explain the first token of target and foil, and skip examples whose first t
 | embedding's update | left out                                  | added at the last token               |
 | equal scores       | expectation over random orders            | dense ranks                           |
 | random column      | its expected value                        | scores drawn once                     |
+| start of text      | found by the model's own likelihood       | what the tokenizer adds               |
 | rows               | all                                       | the first 200 of each SVA set         |
 """
 

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ..ask.start_of_text import find_start
 from ..attribute.methods import METHODS, PUBLISHED, find_methods, measure_of
 from ..data import Dataset, add_evidence, read_datasets
 from ..errors import InputError
@@ -57,6 +58,7 @@ def evaluate(
     pipeline: str | None = None,
     batch_size: int | None = None,
     seed: int = 0,
+    start: str | None = None,
 ) -> Report:
     """Measure how well explanations agree with evidence, and write tables into the folder `out`.
 
@@ -64,13 +66,17 @@ def evaluate(
     "builtin", or None for the hub. `methods`: names, "paper" (those of its table) or "all". `conventions`:
     "ours" or "paper"; `evidence`: "word", "phrase" or "paper", to override that of the conventions. `limit`:
     rows of each dataset. `faithfulness`: the share of tokens erased to measure it, or None. `pipeline`: the
-    spaCy pipeline that finds evidence where files have none. A run that was stopped is resumed.
+    spaCy pipeline that finds evidence where files have none. `start`: what stands before
+    every text (see `load`); None: what the model was loaded with, and with the paper's conventions what the
+    tokenizer adds. A run that was stopped is resumed.
     """
     rules = find_conventions(conventions, evidence)
     settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed)
     read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
-    folder = Path(out)
-    journal = open_journal(folder, describe(require_model(model), read, settings))
+    folder, own = Path(out), "tokenizer" if rules.name == "paper" else None
+    model = require_model(model)
+    model = replace(model, start=start or own or model.start)
+    journal = open_journal(folder, describe(model, read, settings))
     used, skipped = [], []
     for dataset in read:
         prepared, unused = prepare(model, dataset, settings.conventions)
@@ -100,6 +106,7 @@ def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> d
         "model": model.name,
         "weights": fingerprint_weights(model.network)[:12],
         "dtype": str(model.dtype).removeprefix("torch."),
+        "start": find_start(model).text,
         "datasets": {
             dataset.name: {
                 "title": dataset.title,

@@ -11,8 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..ask.start_of_text import find_start
 from ..data import Dataset, Example
-from ..document.kinds import SURVEY_NOTES, SURVEY_SCHEMA
+from ..document.kinds import SURVEY_SCHEMA
+from ..document.notes import SURVEY_NOTES
 from ..errors import InputError
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model
@@ -209,6 +211,7 @@ def _settings(
         "part": part,
         "model": model.name,
         "weights": fingerprint_weights(model.network)[:12],
+        "start": find_start(model).text,
         "dtype": str(model.dtype).removeprefix("torch."),
         "data": [[dataset.name, dataset.hash] for dataset in datasets],
         "split": {"words": [list(group) for group in split.words], "column": split.column},

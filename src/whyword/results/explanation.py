@@ -1,6 +1,6 @@
 """An explanation of one prediction, one of a whole continuation, and their JSON documents."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import Annotated, Any, ClassVar
@@ -12,13 +12,14 @@ from torch import Tensor
 
 from ..attribute.flow import Flow, add_flows
 from ..attribute.methods import Measure, measure_of
-from ..document.kinds import CONTINUATION_SCHEMA, SCHEMA, notes_of
+from ..document.kinds import CONTINUATION_SCHEMA, SCHEMA
+from ..document.notes import notes_of
 from ..document.numbers import inside, misfit, read_tensor, require_length, to_numbers
 from ..ledger import Ledger
 from ..view.sentences import worded
 from .explained_prediction import ExplainedPrediction, Numbers, PredictionRecord, read_prediction
 from .prediction import Choice
-from .prompt_parts import PromptParts, divide_tokens
+from .prompt_parts import Divisible
 from .shown import Shown
 from .traced import FlowRecord, Traced, flow_to_dict, read_flow
 
@@ -89,7 +90,7 @@ class ContinuationDocument:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Explanation(ExplainedPrediction, Traced):
+class Explanation(ExplainedPrediction, Traced, Divisible):
     """How much every context token raised or lowered one logit, or one difference of logits."""
 
     schema: ClassVar[str] = SCHEMA
@@ -126,37 +127,25 @@ class Explanation(ExplainedPrediction, Traced):
         return self.ledger.by_head.float()
 
     def words(self) -> list[tuple[str, float]]:
-        """Give the score of every word: the sum over its tokens."""
-        sums: dict[int, float] = {}
-        for token, score in zip(self.tokens, self.scores.tolist(), strict=True):
+        """Give the score of every word: the sum over its tokens; before them that of the start, "start"."""
+        first, scores, sums = self.tokens.start, self.scores.tolist(), dict[int, float]()
+        for token, score in list(zip(self.tokens, scores, strict=True))[first:]:
             sums[token.word] = sums.get(token.word, 0.0) + score
-        return list(zip(self.tokens.words(), sums.values(), strict=True))
+        words = zip(self.tokens.words()[len(self.tokens.words()) - len(sums) :], sums.values(), strict=True)
+        return [*([("start", sum(scores[:first]))] if first else []), *words]
 
-    def by(self, unit: str | None = None, *, spans: Mapping[str, tuple[int, int]] | None = None) -> PromptParts:
-        """Give the score of every part of the prompt: the sum over its tokens.
-
-        `unit`: word, sentence, line, paragraph, turn (of a chat) or part (of what `fill` gives); or `spans`:
-        characters of `text` by name, such as {"doc 1": (0, 812)}.
-        """
-        by, parts = divide_tokens(self.tokens, self.scores.double().tolist(), unit, spans)
-        return PromptParts(
-            model=self.model,
-            method=self.method,
-            measure=self.measure,
-            by=by,
-            text=self.text,
-            target=self.target,
-            foils=self.foils,
-            parts=parts,
-            logit=self.ledger.logit,
-            bias=float(self.traced.bias[self.traced.depth]) if self.traced is not None else None,
-        )
+    @property
+    def start(self) -> float:
+        """The score of the start of text: what the model expects before it read anything; 0 without one."""
+        return float(self.scores[: self.tokens.start].sum())
 
     @worded
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON document."""
+        described = self._describe()
         return {
-            **self._describe(),
+            **described,
+            "start": {**described["start"], "score": self.start},
             "method": self.method,
             "measure": asdict(self.measure),
             "scores": to_numbers(self.scores),

@@ -1,22 +1,27 @@
 """Scores by part of the prompt: sums over tokens, so they add up like tokens do; and their JSON document."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import MinLen
+from jaxtyping import Float
+from torch import Tensor
 
 from ..ask.filled_prompt import TEMPLATE
+from ..attribute.flow import Flow
 from ..attribute.methods import Measure
 from ..document.kinds import PARTS_SCHEMA
 from ..errors import InputError
+from ..ledger import Ledger
 from ..tokens import Tokens
 from ..tokens.segments import SPLITTERS, Segment, find_segment, name_spans, split_text
 from ..view.sentences import worded
 from .prediction import Choice
 from .shown import Shown
 
-__all__ = ["START", "UNITS", "PartScore", "PromptParts", "divide_tokens"]
+__all__ = ["START", "UNITS", "Divisible", "PartScore", "PromptParts"]
 
 START = "start"
 """What the start of text is called."""
@@ -106,42 +111,88 @@ class PromptParts(Shown):
         return tuple(part.score for part in self.parts)
 
 
-def divide_tokens(
-    tokens: Tokens, scores: Sequence[float], by: str | None, spans: Mapping[str, Any] | None
-) -> tuple[str, tuple[PartScore, ...]]:
-    """Divide a prompt, and add up the scores of each part; give what it was divided into, too."""
-    if (by is None) == (spans is None):
-        raise InputError(
-            f"by is {by!r} and spans is {spans!r}.", f"Pass one of them; by: {', '.join(UNITS)}."
+class Divisible:
+    """What has scores of tokens, and gives them by larger parts of the prompt."""
+
+    model: str
+    method: str
+    tokens: Tokens
+    target: Choice
+    foils: tuple[Choice, ...]
+    ledger: Ledger
+    traced: Flow | None
+
+    @property
+    def measure(self) -> Measure:
+        """What the scores are."""
+        raise NotImplementedError
+
+    @property
+    def scores(self) -> Float[Tensor, " token"]:
+        """One number per token."""
+        raise NotImplementedError
+
+    def by(self, unit: str | None = None, *, spans: Mapping[str, Any] | None = None) -> PromptParts:
+        """Give the score of every part of the prompt: the sum over its tokens.
+
+        `unit`: word, sentence, line, paragraph, turn (of a chat) or part (of what `fill` gives). Instead of
+        it, `spans`: characters of `text` by name, such as {"doc 1": (0, 812)}.
+        """
+        by, groups = _group_tokens(self.tokens, unit, spans)
+        return PromptParts(
+            model=self.model,
+            method=self.method,
+            measure=self.measure,
+            by=by,
+            text=self.tokens.text,
+            target=self.target,
+            foils=self.foils,
+            parts=_add_up(self.tokens, self.scores.double().tolist(), groups),
+            logit=self.ledger.logit,
+            bias=None if self.traced is None else float(self.traced.bias[self.traced.depth]),
         )
-    if spans is not None:
-        by, groups = "span", _group_segments(tokens, name_spans(tokens.text, spans))
-    elif by in SPLITTERS:
-        groups = _group_segments(tokens, split_text(tokens.text, by))
-    elif by == "word":
-        groups = [(token.word, "") for token in tokens]
-    elif by == "turn":
-        groups = _group_turns(tokens)
-    elif by == "part":
-        groups = _group_parts(tokens)
-    else:
-        raise InputError(f"by is {by!r}.", f"A prompt is divided by {', '.join(UNITS)}, or by spans=….")
-    groups = [(START, START)] * tokens.start + groups[tokens.start :]
-    assert by is not None
-    return by, _add_up(tokens, scores, groups)
 
 
 Group = tuple[object, str]
 """What tokens of one part have in common, and its name; "" is named by its text."""
 
 
-def _group_segments(tokens: Tokens, segments: Sequence[Segment]) -> list[Group]:
-    """Put tokens where their first visible character is; spaces between two sentences go to the second."""
+def _group_tokens(tokens: Tokens, by: str | None, spans: Mapping[str, Any] | None) -> tuple[str, list[Group]]:
+    """Say which part every token is in, and what the prompt was divided into."""
+    if (by is None) == (spans is None):
+        raise InputError(
+            f"by is {by!r} and spans is {spans!r}.", f"Pass one of them; by: {', '.join(UNITS)}."
+        )
+    if spans is not None:
+        by, groups = "span", _group_spans(tokens, name_spans(tokens.text, spans))
+    elif by in SPLITTERS:
+        groups = _group_stretches(tokens, str(by))
+    elif by in _GROUPED:
+        groups = _GROUPED[str(by)](tokens)
+    else:
+        raise InputError(f"by is {by!r}.", f"A prompt is divided by {', '.join(UNITS)}, or by spans=….")
+    return str(by), [(START, START)] * tokens.start + groups[tokens.start :]
+
+
+def _group_words(tokens: Tokens) -> list[Group]:
+    return [(token.word, "") for token in tokens]
+
+
+def _group_spans(tokens: Tokens, segments: Sequence[Segment]) -> list[Group]:
+    """Put tokens where their first visible character is, which may be elsewhere."""
     groups: list[Group] = []
     for token in tokens:
         index = find_segment(segments, token.start)
         groups.append((ELSEWHERE, ELSEWHERE) if index is None else (index, segments[index].name))
     return groups
+
+
+def _group_stretches(tokens: Tokens, unit: str) -> list[Group]:
+    """Put tokens into sentences, lines or paragraphs; spaces and line breaks go to what is before them."""
+    segments = split_text(tokens.text, unit) or (Segment(f"{unit} 1", 0, len(tokens.text)),)
+    starts = [segment.start for segment in segments]
+    places = [max(0, bisect_right(starts, token.start) - 1) for token in tokens]
+    return [(place, segments[place].name) for place in places]
 
 
 def _group_turns(tokens: Tokens) -> list[Group]:
@@ -163,6 +214,14 @@ def _group_parts(tokens: Tokens) -> list[Group]:
             'Make it with whyword.fill("… {question} …", question="…"), or pass spans={name: (start, end)}.',
         )
     return [(token.part or TEMPLATE, token.part or TEMPLATE) for token in tokens]
+
+
+_GROUPED: Mapping[str, Callable[[Tokens], list[Group]]] = {
+    "word": _group_words,
+    "turn": _group_turns,
+    "part": _group_parts,
+}
+"""What the tokens themselves know of."""
 
 
 def _add_up(tokens: Tokens, scores: Sequence[float], groups: Sequence[Group]) -> tuple[PartScore, ...]:

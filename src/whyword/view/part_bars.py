@@ -10,8 +10,8 @@ from ..document.kinds import Document, read_measure
 from ..errors import InputError
 from .data_frames import frame_of
 from .plots import drawing, require_plots, write_figure
-from .sheet import Sheet, write_csv, write_latex
 from .sentences import describe_total
+from .sheet import Sheet, write_csv, write_latex
 from .terminal_colour import paint_ground
 from .wording import headline, label, signed
 

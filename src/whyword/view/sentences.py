@@ -19,7 +19,7 @@ from ..document.kinds import (
     read_measure,
 )
 from ..lazy import find_at
-from .answer_sentences import decide, name_quantity, name_strongest
+from .answer_sentences import decide, name_quantity, name_strongest, warn_of_sink
 from .quoting import Sentence, capitalise, join, quote, write_exponent, write_plain, write_signed
 
 __all__ = [
@@ -104,6 +104,7 @@ def describe_explanation(document: Document) -> Wording:
         "subtitle": measure.summary,
         "decision": decide(document) if measure.adds_up else None,
         "answer": name_strongest(document),
+        "sink": warn_of_sink(document),
         "coverage": _cover_logit(document),
         "legend": _read_colours(quantity if measure.adds_up else None, measure.unit),
         "heads": "What every head adds before mixing, summed over tokens. Blocks and heads count from 1.",
@@ -118,6 +119,7 @@ def describe_continuation(document: Document) -> Wording:
     return {
         "question": ask(document),
         "subtitle": read_measure(document["explanations"][0]).summary,
+        "sink": warn_of_sink(document),
         "lead": "One row per generated token, over the tokens it could see. Choose one to see its blocks.",
     }
 
@@ -131,6 +133,7 @@ def describe_comparison(document: Document) -> Wording:
     return {
         **_describe_prediction(document),
         "subtitle": f"{len(measures)} methods",
+        "sink": warn_of_sink(document),
         "lead": lead,
         "scores": [
             f"{capitalise(measure.summary)}.{'' if measure.contrastive else f' {_BLIND}'}"

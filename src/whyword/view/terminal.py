@@ -30,6 +30,7 @@ from .wording import (
     prediction,
     proof,
     say_hidden,
+    say_sink,
     share_legend,
     signed,
 )
@@ -93,6 +94,7 @@ def _foot(document: Document, by: str) -> Iterator[Text]:
     yield Text("")
     if is_translation(document) and (legend := share_legend(document)):
         yield Text(legend)
+    yield from (Text(line) for line in say_sink(document))
     yield Text(proof(document))
     yield Text(caution(document, by), style="dim")
 

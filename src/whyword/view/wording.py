@@ -3,7 +3,7 @@
 import unicodedata
 
 from ..document.kinds import Document, is_comparison, is_continuation, is_translation, read_measure
-from .answer_sentences import word_texts
+from .answer_sentences import START, count_start, warn_of_sink, word_texts
 from .quoting import Sentence
 from .sentences import ask
 
@@ -19,9 +19,11 @@ __all__ = [
     "prediction",
     "proof",
     "say_hidden",
+    "say_sink",
     "share_legend",
     "signed",
     "small_print",
+    "token_labels",
     "word_labels",
     "write_sentence",
 ]
@@ -57,6 +59,12 @@ def write_sentence(sentence: Sentence) -> str:
 def word_labels(document: Document) -> list[str]:
     """Give the text of every word, in order, as it is shown."""
     return [label(text) for text in word_texts(document)]
+
+
+def token_labels(document: Document) -> list[str]:
+    """Give the text of every token, in order, as it is shown; the start of text is named so."""
+    first = count_start(document)
+    return [START] * first + [label(token["text"]) for token in document["tokens"][first:]]
 
 
 def headline(document: Document) -> str:
@@ -179,7 +187,14 @@ def explain_scores(document: Document, unit: str) -> list[str]:
 def small_print(document: Document, unit: str) -> list[str]:
     """Say what must stand beside numbers that do not add up to the logit (difference)."""
     said = explain_scores(document, unit)
-    return [*said, caution(document)] if said or is_comparison(document) else []
+    more = [*said, caution(document)] if said or is_comparison(document) else []
+    return [*more, *say_sink(document)]
+
+
+def say_sink(document: Document) -> list[str]:
+    """Say that the first token is an attention sink, where that matters."""
+    sink = None if is_translation(document) else warn_of_sink(document)
+    return [] if sink is None else [write_sentence(sink)]
 
 
 def say_hidden(count: int, what: str, *, summed: bool) -> str:

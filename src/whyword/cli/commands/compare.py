@@ -8,12 +8,12 @@ import typer
 from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
 from ..reporting import (
     Allow,
-    Bos,
     Chat,
     Debug,
     Dtype,
     Json,
     ModelNames,
+    StartToken,
     print_json,
     print_view,
     reporting,
@@ -55,7 +55,7 @@ def compare(
     ] = Columns.token,
     top: Top = None,
     output: Output = None,
-    bos: Bos = None,
+    start: StartToken = "auto",
     chat: Chat = False,
     ids: Ids = False,
     dtype: Dtype = None,
@@ -74,10 +74,10 @@ def compare(
         require_format(path, COMPARISON_SCHEMA)
     if max_memory is not None:
         read_size(max_memory)
-    source = read_source(prompt, bos=bos, chat=chat, ids=ids)
+    source = read_source(prompt, start=start, chat=chat, ids=ids)
     foils: Any = None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto"
     documents: list[dict[str, Any]] = []
-    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
+    for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
         with show_progress(f"Comparing methods with {loaded.name} …"):
             compared = pipeline.compare(
                 loaded,

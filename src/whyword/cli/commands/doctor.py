@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import InputError
-from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress
+from ...tokens.tokens import AS_GIVEN
+from ..reporting import Allow, Debug, Dtype, Json, StartToken, print_json, reporting, show_progress
 from ..sources import quiet_transformers
 
 if TYPE_CHECKING:
+    from ...ask.start_of_text import Start
     from ...doctor import Diagnosis
 
 __all__ = ["doctor"]
@@ -32,6 +34,7 @@ def doctor(
     all_: Annotated[
         bool, typer.Option("--all", help="Check a small model of every catalogued family instead.")
     ] = False,
+    start: StartToken = "auto",
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,
@@ -44,7 +47,7 @@ def doctor(
     if all_:
         proven = _check_families(dtype, json)
     else:
-        diagnosis = _check_model(model, random, dtype, allow or [])
+        diagnosis = _check_model(model, random, dtype, allow or [], start)
         proven = diagnosis.proven
         if json:
             print_json(diagnosis.to_dict())
@@ -54,11 +57,13 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _check_model(name: str | None, random: bool, dtype: str | None, allow: list[str]) -> "Diagnosis":
+def _check_model(
+    name: str | None, random: bool, dtype: str | None, allow: list[str], start: str
+) -> "Diagnosis":
     from ...doctor import diagnose, open_to_diagnose
 
     with show_progress(f"Checking {name or 'the default model'} …"):
-        model = open_to_diagnose(name, random=random, dtype=dtype, allow=allow)
+        model = open_to_diagnose(name, random=random, dtype=dtype, allow=allow, start=start)
         return diagnose(model, "random, sizes shrunk" if random else "of the checkpoint")
 
 
@@ -87,6 +92,7 @@ def _print(diagnosis: "Diagnosis") -> None:
         Text(f"{diagnosis.blocks} blocks, {diagnosis.dtype}, weights {diagnosis.weights}", style="dim")
     )
     console.print(Text(f"described as {diagnosis.description}: {diagnosis.why}"))
+    console.print(Text(f"start of text: {_say_start(diagnosis.start)}"), soft_wrap=True)
     console.print(Text(f"contributions by the {diagnosis.kernel} kernel", style="dim"))
     console.print()
     table = Table(box=None, pad_edge=False)
@@ -105,6 +111,20 @@ def _print(diagnosis: "Diagnosis") -> None:
     console.print(Text(diagnosis.hint or ""), soft_wrap=True)
     if diagnosis.fits:
         console.print(Text(f"Catalogued descriptions that fit: {', '.join(diagnosis.fits)}."), soft_wrap=True)
+
+
+def _say_start(start: "Start") -> str:
+    """Say what stands before a text, and why."""
+    if start.chosen == "tokenizer":
+        return f"{start.text}, which its tokenizer adds" if start.text else "as its tokenizer adds"
+    if start.chosen == "given":
+        return f"{start.text or 'none'}, as given"
+    if start.chosen == AS_GIVEN:
+        return "none is put before token ids and sources of translations"
+    found, ranked = start.likelihoods, sorted(start.likelihoods.items(), key=lambda each: -each[1])
+    listed = ", ".join(f"{name} {value:.2f}" for name, value in ranked)
+    chosen = f"{start.text}, after which" if start.text else "none was found:"
+    return f"{chosen} plain sentences have {listed} nats per token" if found else "none was found"
 
 
 def _write(error: float | None, tolerance: float) -> Any:

@@ -105,6 +105,15 @@ def evaluate(
             "--expect", metavar="FILE", help="CSV of expected MRR; differences above 0.02 are listed."
         ),
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--start",
+            metavar="TOKEN",
+            help="What stands before a text: auto, none, bos, tokenizer, or a token.",
+            show_default="auto; with --conventions paper, tokenizer",
+        ),
+    ] = None,
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,
@@ -147,6 +156,7 @@ def evaluate(
             pipeline=pipeline,
             batch_size=batch_size,
             seed=seed,
+            start=start,
         )
     if json:
         print_json(report.to_dict())

@@ -12,12 +12,12 @@ from ...errors import InputError
 from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
 from ..reporting import (
     Allow,
-    Bos,
     Chat,
     Debug,
     Dtype,
     Json,
     ModelNames,
+    StartToken,
     print_json,
     print_view,
     reporting,
@@ -67,7 +67,7 @@ def explain(
         int | None,
         typer.Option("--continue", min=1, metavar="N", help="Generate N tokens and explain each of them."),
     ] = None,
-    bos: Bos = None,
+    start: StartToken = "auto",
     chat: Chat = False,
     ids: Ids = False,
     dtype: Dtype = None,
@@ -97,7 +97,7 @@ def explain(
             "It is of one token, by alti-logit: leave them out.",
         )
     question = _Question(
-        read_source(prompt, bos=bos, chat=chat, ids=ids),
+        read_source(prompt, start=start, chat=chat, ids=ids),
         read_word(target, ids),
         None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
         [each.value for each in method] if method else [DEFAULT_METHOD],
@@ -105,7 +105,7 @@ def explain(
         max_memory,
     )
     documents: list[dict[str, Any]] = []
-    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
+    for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
         for explained in question.answer(loaded):
             documents.append(_describe(explained, account))
             if not json and not output:

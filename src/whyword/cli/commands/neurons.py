@@ -7,12 +7,12 @@ import typer
 from ..options import FoilWords, Ids, MaxMemory, NoFoil, TargetWord, UnitOutput, moved
 from ..reporting import (
     Allow,
-    Bos,
     Chat,
     Debug,
     Dtype,
     Json,
     ModelName,
+    StartToken,
     print_json,
     reporting,
     show_progress,
@@ -55,7 +55,7 @@ def neurons(
         ),
     ] = 10,
     output: UnitOutput = None,
-    bos: Bos = None,
+    start: StartToken = "auto",
     chat: Chat = False,
     ids: Ids = False,
     dtype: Dtype = None,
@@ -108,8 +108,8 @@ def neurons(
     if max_memory is not None:
         read_size(max_memory)
     foils: Any = None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto"
-    source = read_source(prompt, bos=bos, chat=chat, ids=ids)
-    (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or ())
+    source = read_source(prompt, start=start, chat=chat, ids=ids)
+    (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or (), start=start)
     with show_progress(f"Looking into {loaded.name} …"):
         document = neurons(
             loaded,

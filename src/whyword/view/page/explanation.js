@@ -27,6 +27,7 @@ export function renderExplanation(explanation, id) {
 
 /** The answer: what attention and the MLPs made, and the strongest words. */
 function answerText(explanation) {
-  const { decision, answer } = wordingOf(explanation);
-  return element("p", { class: "answer" }, ...sentence(decision), decision && answer ? " " : "", ...sentence(answer));
+  const { decision, answer, sink } = wordingOf(explanation);
+  const said = [decision, answer, sink].filter(Boolean).flatMap((each, index) => [index > 0 ? " " : "", ...sentence(each)]);
+  return element("p", { class: "answer" }, ...said);
 }
