@@ -8,7 +8,9 @@ import torch
 import whyword
 from whyword.ask.chat_turns import render_chat
 from whyword.ask.prompt import extend_prompt, read_prompt
+from whyword.attribute import Erasure, erase
 from whyword.errors import InputError
+from whyword.ledger import Target
 from whyword.results.prompt_parts import UNITS
 
 import toy_tokenizers
@@ -205,3 +207,29 @@ def test_what_a_prompt_cannot_be_divided_by(model: whyword.Model, asked: Any, me
     explanation = whyword.explain(model, "A report about this", target="has", method="logit")
     with pytest.raises(InputError, match=message):
         explanation.by(**asked)
+
+
+# ---------------------------------------------------------------- whole parts erased
+
+
+@pytest.mark.parametrize("way", ["mask", "deletion"])
+def test_whole_parts_are_erased(model: whyword.Model, prompt: whyword.FilledPrompt, way: str) -> None:
+    method = "erasure-logits" if way == "mask" else "erasure-deletion-logits"
+    asked: Any = {"target": "has", "foil": "have", "method": method}
+    explanation = whyword.explain(model, prompt, **asked, parts="part")
+    tokens = explanation.tokens
+    hidden = [place for place, token in enumerate(tokens) if token.part == "documents[1]"]
+    target = Target(explanation.target.id, (explanation.foil.id,))
+    (without,) = erase(model, [Erasure(tokens.ids, target, [hidden])], way)
+    lost = explanation.ledger.logit - float(without.logits[0, 0] - without.logits[0, 1])
+    assert explanation.by("part")["documents[1]"] == pytest.approx(lost, abs=1e-4)
+
+
+def test_a_prompt_that_is_one_part_cannot_be_erased(model: whyword.Model) -> None:
+    explanation = whyword.explain(model, [50, 90, 110], method="erasure", parts="paragraph")
+    assert explanation.scores.tolist() == [0.0] * 3
+
+
+def test_parts_are_for_methods_that_erase(model: whyword.Model) -> None:
+    with pytest.raises(InputError, match="parts is 'sentence', but logit erases nothing"):
+        whyword.explain(model, "A report", method="logit", parts="sentence")

@@ -92,7 +92,7 @@ def make_sources(name: str, count: int = SOURCE_COUNT, seed: int = 0) -> Dataset
     generator = random.Random(f"{seed} {name}")
     pairs = [(one, two) for one in range(documents) for two in range(documents) if one < two]
     write = _write_turns if known.phenomenon == "turn" else _write_documents
-    examples = []
+    examples = list[Example]()
     for place in range(count // 2):
         one, two = pairs[place % len(pairs)]
         for draft in _draw(generator, documents, one, two, _RELATIONS[place % len(_RELATIONS)]):

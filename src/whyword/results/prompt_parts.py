@@ -16,12 +16,12 @@ from ..document.kinds import PARTS_SCHEMA
 from ..errors import InputError
 from ..ledger import Ledger
 from ..tokens import Tokens
-from ..tokens.segments import SPLITTERS, Segment, find_segment, name_spans, split_text
+from ..tokens.segments import SPLITTERS, Segment, find_segment, name_spans, split_text, trim_span
 from ..view.sentences import worded
 from .prediction import Choice
 from .shown import Shown
 
-__all__ = ["START", "UNITS", "Divisible", "PartScore", "PromptParts"]
+__all__ = ["START", "UNITS", "Divisible", "PartScore", "PromptParts", "list_parts"]
 
 START = "start"
 """What the start of text is called."""
@@ -174,6 +174,20 @@ def _group_tokens(tokens: Tokens, by: str | None, spans: Mapping[str, Any] | Non
     return str(by), [(START, START)] * tokens.start + groups[tokens.start :]
 
 
+def list_parts(tokens: Tokens, parts: str | Mapping[str, Any]) -> list[frozenset[int]]:
+    """List the positions of every part of a prompt; `parts`: a unit of `UNITS`, or spans by name."""
+    _, groups = _group_tokens(tokens, *((parts, None) if isinstance(parts, str) else (None, parts)))
+    return [frozenset(places) for places in _gather(groups).values()]
+
+
+def _gather(groups: Sequence[Group]) -> dict[Group, list[int]]:
+    """List the positions of every group, in the order of their first tokens."""
+    members: dict[Group, list[int]] = {}
+    for place, group in enumerate(groups):
+        members.setdefault(group, []).append(place)
+    return members
+
+
 def _group_words(tokens: Tokens) -> list[Group]:
     return [(token.word, "") for token in tokens]
 
@@ -226,13 +240,10 @@ _GROUPED: Mapping[str, Callable[[Tokens], list[Group]]] = {
 
 def _add_up(tokens: Tokens, scores: Sequence[float], groups: Sequence[Group]) -> tuple[PartScore, ...]:
     """Add up scores by group; groups come in the order of their first tokens."""
-    members: dict[Group, list[int]] = {}
-    for place, group in enumerate(groups):
-        members.setdefault(group, []).append(place)
     parts = []
-    for (_, name), places in members.items():
+    for (_, name), places in _gather(groups).items():
         own = [tokens[place] for place in places]
-        start, end = min(token.start for token in own), max(token.end for token in own)
+        start, end = trim_span(tokens.text, min(t.start for t in own), max(t.end for t in own))
         whole = places[-1] - places[0] + 1 == len(places)
         text = tokens.text[start:end] if whole else " … ".join(_stretches(tokens, places))
         text = "".join(token.text for token in own) if name == START else text

@@ -14,7 +14,7 @@ import regex
 
 from ..errors import InputError
 
-__all__ = ["SPLITTERS", "Segment", "find_segment", "name_spans", "require_apart", "split_text"]
+__all__ = ["SPLITTERS", "Segment", "find_segment", "name_spans", "require_apart", "split_text", "trim_span"]
 
 
 @dataclass(frozen=True)
@@ -171,12 +171,19 @@ def _ends_sentence(text: str, start: int, stop: int, after: int) -> bool:
     return last.lower() not in _MAY_BE_LAST or word.lower() in _FIRST_WORDS
 
 
+def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
+    """Strip spaces at the edges of a span, unless there is nothing else."""
+    piece = text[start:end]
+    if not piece.strip():
+        return start, end
+    return start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
+
+
 def _cut(text: str, ends: Iterable[int]) -> list[tuple[int, int]]:
     """Cut a text at some places, spaces at the edges left out, empty stretches too."""
     spans, reached = [], 0
     for end in [*sorted(set(ends)), len(text)]:
-        piece = text[reached:end]
-        if piece.strip():
-            spans.append((reached + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())))
+        if text[reached:end].strip():
+            spans.append(trim_span(text, reached, end))
         reached = max(reached, end)
     return spans

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import regex
 
-from .segments import Segment, find_segment
+from .segments import Segment, find_segment, trim_span
 
 __all__ = ["AS_GIVEN", "SEPARATOR", "Place", "StartRecord", "Token", "Tokens", "join_word", "spell"]
 
@@ -168,7 +168,7 @@ def spell(
     records: list[Token] = []
     word, last, reached = -1, None, 0
     for id_, (start, end), name in zip(ids, spans, special, strict=True):
-        trimmed = _trim(text, start, end)
+        trimmed = trim_span(text, start, end)
         found = None if name is not None else _word_at(text, words, *trimmed)
         if found is None or found != last:
             word += 1
@@ -204,14 +204,6 @@ def _place(token: Token, turns: Sequence[Segment], parts: Sequence[Segment]) -> 
         return Place()
     turn, part = find_segment(turns, token.start), find_segment(parts, token.start)
     return Place(None if turn is None else turns[turn].name, turn, None if part is None else parts[part].name)
-
-
-def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Strip spaces at the edges, unless there is nothing else."""
-    piece = text[start:end]
-    if not piece.strip():
-        return start, end
-    return start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
 
 
 def _word_at(text: str, words: Sequence[tuple[int, int]], start: int, end: int) -> int | None:
