@@ -22,7 +22,10 @@ from whyword.alignment.token_scores import MEASURES, record_prepared
 from whyword.alignment.words import read_sentence, share_tokens, spell_words
 from whyword.cli.application import application
 from whyword.models.testing.tiny_families import build
+from whyword.runs.single_writer import write_file_alone
 from whyword.tokens import spell
+
+from families import other_weights
 
 RUNNER = CliRunner()
 GERMAN, ENGLISH = "Die Bank am Fluss ist alt .", "The bank of the river is old ."
@@ -368,8 +371,26 @@ def test_files_stop_and_go_on(m2m: whyword.Model, tmp_path: Path, monkeypatch: p
     assert output.read_text() == whole
     assert not part.exists()
     part.write_text(begun)
-    align_files(m2m, words, output, Settings("logit", "output", 1))  # other settings: anew
-    assert seen == [4, 1, 2, 3, 4]
+    with pytest.raises(
+        whyword.InputError, match=r"part holds a run with other settings: block is null there"
+    ):
+        align_files(m2m, words, output, Settings("logit", "output", 1))
+    with (
+        other_weights(m2m.network),
+        pytest.raises(whyword.InputError, match="part holds a run with other settings: weights is"),
+    ):
+        align_files(m2m, words, output, settings)
+    assert part.read_text() == begun
+    part.write_bytes(begun.encode() + b"\xff\n")
+    with pytest.raises(
+        whyword.InputError, match=r"links\.part cannot be read: .*\nDelete it, or name another"
+    ):
+        align_files(m2m, words, output, settings)
+    with (
+        write_file_alone(output),
+        pytest.raises(whyword.InputError, match=r"links is being written by process \d+ on"),
+    ):
+        align_files(m2m, words, output, settings)
 
 
 def test_both_directions(m2m: whyword.Model, tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ from whyword.alignment.gold_report import lay_out_best, write_report, write_sent
 from whyword.alignment.links import LinkFile, parse_links
 from whyword.alignment.symmetry import symmetrise
 from whyword.cli.application import application
+from whyword.runs.single_writer import write_folder_alone
+
+from families import other_weights
 
 WORDS = [
     (
@@ -79,6 +82,16 @@ def test_a_run_goes_on_and_is_not_mixed_with_another(m2m: whyword.Model, tmp_pat
     assert journal.read_text() == "".join(lines)
     with pytest.raises(whyword.InputError, match="holds a run with other settings"):
         evaluate_alignment(m2m, Asked(WORDS, GOLD, ("attention",)), tmp_path / "run")
+    with (
+        other_weights(m2m.network),
+        pytest.raises(whyword.InputError, match="holds a run with other settings: weights is"),
+    ):
+        evaluate_alignment(m2m, asked, tmp_path / "run")
+    with (
+        write_folder_alone(tmp_path / "run"),
+        pytest.raises(whyword.InputError, match=r"run is being written by process \d+ on"),
+    ):
+        evaluate_alignment(m2m, asked, tmp_path / "run")
 
 
 def test_a_slow_method_is_kept_pair_by_pair(

@@ -17,6 +17,7 @@ import reference
 from families import DISTINCT, build, prompt_of
 
 ALL = list(METHODS)
+ERASURES = [name for name in METHODS if name.startswith("erasure")]
 SYMMETRIC = ("gradient-norm", "alti", "attention-rollout", "attention", "random")
 """Methods whose scores stay what they are when target and foil change places."""
 
@@ -41,7 +42,7 @@ def close(found: Tensor, expected: list[float] | Tensor, scale: float | None = N
 
 def test_erasure_is_the_loss_of_one_plain_run_per_token(distinct: whyword.Model) -> None:
     ids, foils = prompt_of(5), [9, 11]
-    found = whyword.compare(distinct, ids, target=5, foil=foils, methods=ALL[2:6])
+    found = whyword.compare(distinct, ids, target=5, foil=foils, methods=ERASURES)
     whole = run_plainly(distinct, ids)
     expected: dict[str, list[float]] = {name: [] for name in found}
     for source in range(len(ids)):
@@ -256,7 +257,8 @@ def test_what_cannot_be_erased(gpt2: whyword.Model) -> None:
 
 
 def test_erased_inputs_are_run_together(gpt2: whyword.Model) -> None:
-    """Of 6 prompts of 4 tokens: one recorded run, one of all 24 masked inputs, one for both gradients."""
+    """Of 6 prompts of 4 tokens: one recorded, all masked inputs at once, both gradients at once, gim."""
+    whyword.predict(gpt2, prompt_of(4))  # what is compared when a length is first met
     shapes: list[tuple[int, int]] = []
 
     def count(_module: Any, _args: Any, kwargs: dict[str, Any]) -> None:
@@ -269,7 +271,7 @@ def test_erased_inputs_are_run_together(gpt2: whyword.Model) -> None:
         list(whyword.compare_batch(gpt2, prompts, targets=5, foils=9, methods=ALL))
     finally:
         handle.remove()
-    assert shapes == [(6, 4), (24, 4), (24, 3), (6, 4)]
+    assert shapes == [(6, 4), (24, 4), (24, 3), (6, 4), (6, 4)]
 
 
 def test_a_capped_logit_is_shown_beside() -> None:
@@ -290,4 +292,5 @@ def test_every_method_is_described_and_offered() -> None:
 
     assert list(METHODS) == [each.value for each in MethodName]
     assert all(callable(method.attribute) for method in METHODS.values())
-    assert [name for name in METHODS if METHODS[name].measure.adds_up] == ["alti-logit", "logit"]
+    adding = {name: each.measure.sum_of for name, each in METHODS.items() if each.measure.adds_up}
+    assert adding == {"alti-logit": "attention", "logit": "attention", "flow": "difference"}

@@ -75,8 +75,15 @@ def test_an_explanation_in_the_terminal(folder: str) -> None:
     assert said == ""
     lines = shown.splitlines()
     assert lines[0] == "Why “has” and not “have”?"
-    assert [line.split()[0] for line in lines if line[:3].strip().isdecimal()] == ["3", "2", "1"]
+    assert "strongest words for" in lines[3] or "start" in lines[3].lower()
+    assert [line.split()[0] for line in lines[5:] if "▇" in line or "░" in line] == ["start", *PROMPT.split()]
+    assert re.search(r"^words .*, start .*, biases .* = \S+ = model$", shown, flags=re.MULTILINE)
     assert "= model, error" in shown
+    shown, _ = run(
+        "explain", PROMPT, "--target", "has", "--foil", "have", "-m", folder, "--method", "alti-logit"
+    )
+    lines = shown.splitlines()
+    assert [line.split()[0] for line in lines if line[:3].strip().isdecimal()] == ["3", "2", "1"]
 
 
 @pytest.mark.real
@@ -84,10 +91,11 @@ def test_the_default_model_as_a_newcomer_runs_it() -> None:
     cache = fetch_folder().parents[1]
     done = process("explain", PROMPT, "-t", "has", "-f", "have", WHYWORD_CACHE=str(cache), COLUMNS="80")
     assert done.returncode == 0, done.stderr
-    assert "difference +2.111" in done.stdout
-    assert "smollm2-135m-instruct, alti-logit" in done.stdout
-    assert "sum  +1.10 +0.15  -0.18 -0.13 -0.34      -0.01 +0.59" in done.stdout
-    assert "embedding +0.007, attention +0.587, MLPs +1.517 = +2.111 = model, error" in done.stdout
+    assert "difference +5.101" in done.stdout
+    assert "smollm2-135m-instruct, flow at depth 3" in done.stdout
+    assert "The strongest words for “has”: “report” +1.66, “A” +1.17 (logits). Start: +2.36." in done.stdout
+    assert "words +2.742, start +2.359, biases +0.000 = +5.101 = model" in done.stdout
+    assert "embedding +0.006, attention +2.684, MLPs +2.411 = +5.101 = model, error" in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert done.stderr == ""
 
@@ -117,8 +125,8 @@ def test_the_default_foil_is_the_runner_up(folder: str) -> None:
 
 
 def test_a_forced_or_forbidden_bos(folder: str) -> None:
-    with_bos, _ = run("explain", PROMPT, "-m", folder, "--json", "--bos")
-    without, _ = run("explain", PROMPT, "-m", folder, "--json", "--no-bos")
+    with_bos, _ = run("explain", PROMPT, "-m", folder, "--json", "--start", "bos")
+    without, _ = run("explain", PROMPT, "-m", folder, "--json", "--start", "none")
     default, _ = run("explain", PROMPT, "-m", folder, "--json")
     special = [token["special"] for token in json.loads(with_bos)["tokens"]]
     assert special[0]
@@ -500,6 +508,8 @@ def test_no_error_tells_the_user_of_the_command_to_write_python() -> None:
 
 def interrupt(arguments: list[str], ready: Callable[[int], bool]) -> tuple[int, str]:
     """Run a command, press Ctrl-C when its process is ready for it, and give exit code and stderr."""
+    if sys.platform == "win32":
+        pytest.skip("Windows sends Ctrl-C to all processes of a console, the tests among them")
     command = [sys.executable, "-m", "whyword", *arguments]
     began = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -558,3 +568,33 @@ def test_the_full_account(folder: str) -> None:
         refused(*asked, "--method", "logit")[0]
         == "--account was given with --continue, or with a method that keeps no mixing."
     )
+
+
+def test_choices_of_options_are_those_of_the_library() -> None:
+    """They are written twice where --help must not import what they name."""
+    from whyword.alignment.aligner import ALIGNMENT_METHODS
+    from whyword.alignment.alignment import CHOICES
+    from whyword.alignment.links import FORMATS
+    from whyword.alignment.symmetry import SYMMETRISATIONS
+    from whyword.alignment.token_scores import STEPS
+    from whyword.cli.commands.align import AlignmentMethod, Choice, LinkFormat, Step, Way
+    from whyword.cli.commands.evaluate import ConventionsName, EvidenceKind
+    from whyword.cli.commands.explain import By
+    from whyword.cli.commands.translate import TranslationBy
+    from whyword.data import EVIDENCE_KINDS
+    from whyword.evaluation.conventions import CONVENTIONS
+    from whyword.view.grid import VIEWS
+    from whyword.view.translation_grid import TRANSLATION_VIEWS
+
+    for options, table in {
+        AlignmentMethod: ALIGNMENT_METHODS,
+        Choice: CHOICES,
+        LinkFormat: FORMATS[:2],
+        Step: STEPS,
+        Way: SYMMETRISATIONS,
+        ConventionsName: CONVENTIONS,
+        EvidenceKind: EVIDENCE_KINDS,
+        By: VIEWS,
+        TranslationBy: TRANSLATION_VIEWS,
+    }.items():
+        assert {each.value for each in options} == set(table), options

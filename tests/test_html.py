@@ -156,7 +156,7 @@ def test_the_policy_names_the_content_that_is_there() -> None:
 
 
 def test_the_file_needs_nothing_else() -> None:
-    page = render_html([KEYS])
+    page = render_html([KEYS]).replace('"http://www.w3.org/2000/svg"', "")  # a name, which is not looked up
     for outside in ("http://", "https://", "@import", "url(", "fetch(", "import("):
         assert outside not in page
     assert {"charset": "utf-8"} in [attributes for _, attributes in Elements(page).tags]
@@ -785,7 +785,7 @@ def test_in_a_notebook(show: Open) -> None:
 def test_a_real_explanation(show: Open) -> None:
     tokenizer = toy_tokenizers.make("byte-level")
     network = build("gpt2", torch.float32, vocab_size=len(tokenizer))
-    model = whyword.load(network, tokenizer=tokenizer)
+    model = whyword.load(network, tokenizer=tokenizer, start="tokenizer")
     explanation = whyword.explain(model, "été 🙂 <b> report", target="has", foil="have")
     page = show(explanation.to_dict())
     assert len(rows_of(page)) == 3
@@ -1092,7 +1092,7 @@ def test_numbers_in_sentences_are_those_of_the_tables(show: Open) -> None:
     assert (
         page.locator(".answer")
         .text_content()
-        .startswith("Attention (+0.13) and the MLPs (−0.38) make up most of the logit difference of −0.25.")
+        .startswith("Attention speaks for has (+0.13), the MLPs speak for have (−0.38): the MLPs decide.")
     )
     rows = page.locator(".ledger .amount").all_text_contents()
     assert rows[1] == write_signed(0.125, 3) == "+0.125"

@@ -2,14 +2,15 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import whyword
 from whyword.data import Dataset, Example, read_datasets
@@ -20,9 +21,10 @@ from whyword.inside.survey import Survey, survey
 from whyword.inside.tally import read_tally
 from whyword.inside.top_examples import find_answers
 from whyword.runs.progress import listen
+from whyword.runs.single_writer import write_folder_alone
 
 import toy_tokenizers
-from families import build
+from families import build, other_weights
 
 PREFIXES = (
     "A report about this",
@@ -47,7 +49,9 @@ def make_dataset() -> Dataset:
 
 def make_model(family: str = "llama") -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
-    return whyword.load(build(family, torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    return whyword.load(
+        build(family, torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer, start="tokenizer"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +114,7 @@ def test_ranked_by_how_much_groups_differ(model: whyword.Model) -> None:
 
 def test_a_run_that_was_killed_goes_on(windows: None, model: whyword.Model, tmp_path: Path) -> None:
     script = f"""
-import os, signal, sys
+import os, sys
 sys.path[:0] = [{str(Path(__file__).parent)!r}]
 import whyword.inside.survey as surveying
 from test_inside import make_dataset, make_model
@@ -121,12 +125,12 @@ def save_and_die(self, path):
     saved.append(self.done)
     if len(saved) == 2:
         (path.parent / ".neurons.safetensors.1").write_bytes(b"half a fi")  # what a kill may leave
-        os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(9)
 Tally.save = save_and_die
 surveying.survey(make_model(), [make_dataset()], folder={str(tmp_path / "run")!r})
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=os.environ)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert done.returncode == 9, done.stderr
     seen: list[int] = []
     with listen(lambda what, count, total: seen.append(count) if what == "examples" else None):
         resumed = survey(model, [make_dataset()], folder=tmp_path / "run")
@@ -156,7 +160,20 @@ def test_a_folder_of_another_run_is_refused(model: whyword.Model, tmp_path: Path
     with pytest.raises(whyword.InputError) as caught:
         survey(model, [make_dataset()], part="heads", folder=tmp_path, limit=3)
     assert caught.value.wrong == f"{tmp_path} holds a run with other settings: limit is 2 there, 3 here."
-    assert caught.value.remedy == "Name another folder, or delete this one: runs are not mixed."
+    assert caught.value.remedy == "Write somewhere else, or delete it: runs are not mixed."
+    with (
+        other_weights(model.network),
+        pytest.raises(whyword.InputError, match="holds a run with other settings: weights is"),
+    ):
+        survey(model, [make_dataset()], part="heads", folder=tmp_path, limit=2)
+    with (
+        write_folder_alone(tmp_path),
+        pytest.raises(whyword.InputError, match=r"is being written by process \d+ on"),
+    ):
+        survey(model, [make_dataset()], part="heads", folder=tmp_path, limit=2)
+    save_file({"x": torch.zeros(1)}, tmp_path / "neurons.safetensors", metadata={"whyword": "{}"})
+    with pytest.raises(whyword.InputError, match="is damaged"):
+        read_tally(tmp_path / "neurons.safetensors", {}, (1,))
     (tmp_path / "neurons.safetensors").write_bytes(b"not one")
     with pytest.raises(whyword.InputError, match="is damaged"):
         read_tally(tmp_path / "neurons.safetensors", {}, (1,))
@@ -262,6 +279,7 @@ def test_a_neuron_of_the_determiner_matters(smollm: whyword.Model) -> None:
     """Found on some pairs of the built-in suite, it moves the difference as predicted on others."""
     (dataset,) = read_datasets(["builtin-dna"])
     split = read_split("this,that|these,those")
+    smollm = replace(smollm, start="none")
     found = survey(smollm, [dataset], split=split, limit=24).to_dict(top=10)
     carrying = [each for each in found["ranked"] if min(each["mean"].values()) > -0.05]
     held_out = Dataset(
@@ -275,7 +293,9 @@ def test_a_neuron_of_the_determiner_matters(smollm: whyword.Model) -> None:
 
 @pytest.mark.real
 def test_heads_that_move_a_name(smollm: whyword.Model) -> None:
-    found = survey(smollm, read_datasets(["builtin-ioi"]), part="heads", limit=12).to_dict(top=4)
+    found = survey(
+        replace(smollm, start="none"), read_datasets(["builtin-ioi"]), part="heads", limit=12
+    ).to_dict(top=4)
     assert [each["label"] for each in found["ranked"][:2]] == ["24.4", "30.2"]
     assert found["ranked"][0]["mean"]["all"] > 1.5
     json.dumps(found, allow_nan=False)

@@ -13,6 +13,8 @@ from whyword.runs.batches import cut_batches, run_batches
 from whyword.runs.fingerprint import fingerprint_weights
 from whyword.runs.journal import append_lines, open_run, read_lines, read_settings
 
+from families import other_weights
+
 
 def test_a_run_goes_on_after_a_cut_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     journal = tmp_path / "new" / "run" / "lines.jsonl"
@@ -69,6 +71,12 @@ def test_a_fingerprint_covers_every_element() -> None:
         assert fingerprint_weights(network) != before, (tensor.shape, place)
         tensor.view(-1)[place] = kept
     assert fingerprint_weights(network) == before
+    with other_weights(network):  # torch keeps no count of changes to `data`
+        assert fingerprint_weights(network) != before
+    assert fingerprint_weights(network) == before
+    assert fingerprint_weights(network.half()) != before
+    with pytest.raises(InputError, match=r"Sequential are not in memory: 0\.weight is on the device meta\."):
+        fingerprint_weights(network.to("meta"))
 
 
 def test_batches_are_cut_by_size_and_halved_where_memory_runs_out(caplog: pytest.LogCaptureFixture) -> None:

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from .models import Model
     from .pipeline.loading import load
     from .pipeline.many_prompts import compare_batch, explain_batch
-    from .pipeline.one_prompt import compare, explain, explain_continuation, mixing, predict
+    from .pipeline.one_continuation import explain_continuation
+    from .pipeline.one_prompt import compare, explain, mixing, predict
     from .pipeline.one_translation import explain_translation
     from .results.account import Account, account
     from .results.comparison import Comparison
-    from .results.explanation import Continuation, Explanation
+    from .results.continuation import Continuation
+    from .results.explanation import Explanation
     from .results.prediction import Prediction
     from .results.prompt_parts import PromptParts
     from .results.reading_back import read
@@ -76,7 +78,7 @@ __getattr__ = look_up_in(
         "Account": "results.account",
         "Alignment": "alignment.alignment",
         "Comparison": "results.comparison",
-        "Continuation": "results.explanation",
+        "Continuation": "results.continuation",
         "Explanation": "results.explanation",
         "FilledPrompt": "ask.filled_prompt",
         "Ledger": "ledger",
@@ -93,7 +95,7 @@ __getattr__ = look_up_in(
         "evaluate": "evaluation",
         "explain": "pipeline.one_prompt",
         "explain_batch": "pipeline.many_prompts",
-        "explain_continuation": "pipeline.one_prompt",
+        "explain_continuation": "pipeline.one_continuation",
         "explain_translation": "pipeline.one_translation",
         "fill": "ask.filled_prompt",
         "load": "pipeline.loading",

@@ -7,16 +7,18 @@ renamed. So the output is complete or absent, and results of different settings 
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import InputError
 from ..models.model import Model
 from ..pipeline.one_translation import require_translator
 from ..runs.fingerprint import fingerprint_weights
-from ..runs.journal import append_lines, repair
+from ..runs.journal import append_lines, repair, require_same
 from ..runs.progress import report
+from ..runs.single_writer import write_file_alone
 from ..runs.whole_files import write_file
 from .aligner import Settings, align_all
 from .links import FORMATS, Link, Links, write_links
@@ -55,23 +57,24 @@ def align_files(
             f"The format is {form!r}.", f"Links are written line by line as {' or '.join(FORMATS[:2])}."
         )
     require_translator(model)
-    header = _describe(model, words, settings, form, languages, reverse)
+    about = _describe(model, words, settings, form, languages, reverse)
     part = output.with_name(f"{output.name}.part")
-    try:
-        done = _resume(part, header)
-        if done:
-            _logger.info(f"{part}: {done} of {len(words)} lines are done, resuming.")
-        for links in _link_all(model, words[done:], settings, languages, reverse, done):
-            append_lines(part, [write_links([Links(frozenset(links))], form).rstrip("\n")])
-            done += 1
-            report("pairs", done, len(words))
-        write_file(output, part.read_text(encoding="utf-8").partition("\n")[2])
-        part.unlink()
-    except OSError as error:
-        raise InputError(
-            f"{output} cannot be written: {error.strerror}.",
-            "Choose a place that you may write to and that has free space.",
-        ) from None
+    with write_file_alone(output):
+        try:
+            done = _resume(part, about)
+            if done:
+                _logger.info(f"{part}: {done} of {len(words)} lines are done, resuming.")
+            for links in _link_all(model, words[done:], settings, languages, reverse, done):
+                append_lines(part, [write_links([Links(frozenset(links))], form).rstrip("\n")])
+                done += 1
+                report("pairs", done, len(words))
+            write_file(output, part.read_text(encoding="utf-8").partition("\n")[2])
+            part.unlink()
+        except OSError as error:
+            raise InputError(
+                f"{output} cannot be written: {error.strerror}.",
+                "Choose a place that you may write to and that has free space.",
+            ) from None
     return done
 
 
@@ -101,9 +104,9 @@ def _describe(
     form: str,
     languages: tuple[str | None, str | None],
     reverse: Reverse | None,
-) -> str:
-    """Write the settings as one line."""
-    said = {
+) -> dict[str, Any]:
+    """Describe a run: it is only resumed with the same settings."""
+    return {
         "model": model.name,
         "weights": fingerprint_weights(model.network)[:12],
         "dtype": str(model.dtype),
@@ -121,17 +124,22 @@ def _describe(
             reverse.languages,
         ],
     }
-    return json.dumps(said)
 
 
-def _resume(part: Path, header: str) -> int:
-    """Count the lines after the first, which holds the settings; start over where these differ."""
+def _resume(part: Path, about: Mapping[str, Any]) -> int:
+    """Count the finished lines, after the first, which has the settings; write that where there is none."""
     repair(part)
-    lines = part.read_text(encoding="utf-8").split("\n") if part.exists() else [""]
-    if lines[0] == header:
-        return len(lines) - 2
-    if lines != [""]:
-        _logger.warning(f"{part} was written with other settings or other sentences: starting over.")
-        part.unlink()
-    append_lines(part, [header])
-    return 0
+    lines = part.read_bytes().split(b"\n")[:-1] if part.exists() else []
+    if not lines:
+        append_lines(part, [json.dumps(about)])
+        return 0
+    try:
+        found = {**json.loads(lines[0])}
+        for line in lines[1:]:
+            line.decode("ascii")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{part} cannot be read: {error}.", "Delete it, or name another output: -o FILE."
+        ) from None
+    require_same(part, found, about)
+    return len(lines) - 1

@@ -18,6 +18,7 @@ from ..pipeline.one_translation import require_translator
 from ..runs.fingerprint import fingerprint_weights
 from ..runs.journal import append_lines, open_run, read_lines
 from ..runs.progress import report as report_progress
+from ..runs.single_writer import write_folder_alone
 from .aer import Score, score_links
 from .aligner import ALIGNMENT_METHODS, Settings, cut, look_ahead, measure_words, prepare_all
 from .alignment import align_words
@@ -105,16 +106,17 @@ def evaluate_alignment(
     require_inside(asked.gold, [(len(own), len(other)) for own, other in asked.words], asked.name)
     wanted = _list_ways(model, asked.methods)
     journal = out / "sentences.jsonl"
-    open_run(journal, _SCHEMA, _describe(model, asked, reverse))
-    done, ahead = list(read_lines(journal, _read_line)), look_ahead(asked.methods)
-    for start in range(len(done), len(asked.words), ahead):
-        window = asked.words[start : start + ahead]
-        found = _align_window(model, window, wanted, asked.languages, start)
-        if reverse is not None:
-            found = _join(found, _align_reverse(reverse, window, wanted, asked.languages, start))
-        append_lines(journal, map(_write_line, found))
-        done += found
-        report_progress("pairs", len(done), len(asked.words))
+    with write_folder_alone(out):
+        open_run(journal, _SCHEMA, _describe(model, asked, reverse))
+        done, ahead = list(read_lines(journal, _read_line)), look_ahead(asked.methods)
+        for start in range(len(done), len(asked.words), ahead):
+            window = asked.words[start : start + ahead]
+            found = _align_window(model, window, wanted, asked.languages, start)
+            if reverse is not None:
+                found = _join(found, _align_reverse(reverse, window, wanted, asked.languages, start))
+            append_lines(journal, map(_write_line, found))
+            done += found
+            report_progress("pairs", len(done), len(asked.words))
     return _add_up(model, asked, done)
 
 

@@ -14,19 +14,26 @@ __all__ = [
     "METHOD_HELP",
     "DataFolder",
     "DatasetNames",
+    "Depth",
     "FoilWords",
     "Ids",
     "Limit",
     "MaxMemory",
     "MethodName",
     "NoFoil",
+    "OldBos",
+    "OldNoBos",
     "Output",
+    "PromptText",
     "RunFolder",
+    "SourceFile",
     "SourceLanguage",
     "SplitText",
+    "TargetFile",
     "TargetLanguage",
     "TargetWord",
     "Top",
+    "TranslationModel",
     "UnitOutput",
     "moved",
 ]
@@ -36,6 +43,9 @@ MethodName = Enum("MethodName", {name: name for name in METHODS}, type=str)  # t
 """The methods, as choices of an option."""
 
 METHOD_HELP = f"{', '.join(each.value for each in MethodName)}; may be given several times."
+PromptText = Annotated[
+    str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
+]
 Top = Annotated[int | None, typer.Option("--top", min=1, metavar="N", help="Show only the N strongest.")]
 TargetWord = Annotated[
     str | None,
@@ -79,6 +89,16 @@ UnitOutput = Annotated[
     ),
 ]
 Ids = Annotated[bool, typer.Option("--ids", help="The prompt, target and foils are token ids.")]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        "--depth",
+        min=0,
+        metavar="N",
+        help="Where flow is read: 0 is before block 1.",
+        show_default="a tenth of the blocks",
+    ),
+]
 MaxMemory = Annotated[
     str | None,
     typer.Option(
@@ -88,6 +108,15 @@ MaxMemory = Annotated[
         show_default="what is free",
     ),
 ]
+TranslationModel = Annotated[
+    str | None,
+    typer.Option("--model", "-m", metavar="MODEL", help="A translation model: hub name or folder."),
+]
+SourceFile = Annotated[
+    Path | None,
+    typer.Option("--source", metavar="FILE", help="Sentences, one per line, spaces between words."),
+]
+TargetFile = Annotated[Path | None, typer.Option("--target", metavar="FILE", help="Their translations.")]
 SourceLanguage = Annotated[
     str | None,
     typer.Option(
@@ -130,7 +159,7 @@ RunFolder = Annotated[
 
 
 def moved(flag: str, wrong: str, remedy: Callable[[Any], str]) -> Any:
-    """Give an option that is now elsewhere: it is not in the help, and says where."""
+    """Return an option that is now elsewhere: it is not in the help, and says where."""
 
     def say(value: Any) -> Any:
         if value:
@@ -139,3 +168,9 @@ def moved(flag: str, wrong: str, remedy: Callable[[Any], str]) -> Any:
         return value
 
     return typer.Option(flag, hidden=True, is_eager=True, callback=say)
+
+
+OldBos = Annotated[bool, moved("--bos", "--bos is no option any more.", lambda _: "Give --start bos.")]
+OldNoBos = Annotated[
+    bool, moved("--no-bos", "--no-bos is no option any more.", lambda _: "Give --start none.")
+]

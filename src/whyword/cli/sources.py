@@ -26,7 +26,7 @@ class Source:
     ids: bool = False
 
     def prompt(self, model: "Model") -> "Prompt":
-        """Give the prompt that a model reads."""
+        """Return the prompt that a model reads."""
         if self.ids:
             return _read_ids(self.text)
         if self.chat:

@@ -18,6 +18,7 @@ __all__ = [
     "PARTS_SCHEMA",
     "PREDICTION_SCHEMA",
     "SCHEMA",
+    "SUPPORT_SCHEMA",
     "SURVEY_SCHEMA",
     "TRANSLATION_SCHEMA",
     "Document",
@@ -37,6 +38,7 @@ CONTINUATION_SCHEMA = "whyword.continuation/1"
 COMPARISON_SCHEMA = "whyword.comparison/1"
 PARTS_SCHEMA = "whyword.parts/1"
 PREDICTION_SCHEMA = "whyword.prediction/1"
+SUPPORT_SCHEMA = "whyword.support/1"
 NEURONS_SCHEMA = "whyword.neurons/1"
 SURVEY_SCHEMA = "whyword.survey/1"
 ANSWERS_SCHEMA = "whyword.answers/1"
@@ -63,8 +65,8 @@ class Kind:
     A function of the document; of .png and .svg, of the document and the form ("png"); of .html, of all
     documents that one page shows.
     """
-    by_head: Mapping[str, str] = field(default_factory=dict)
-    """The same of pictures of blocks × heads, of kinds that have them."""
+    views: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The same of other views (by head, depth or routes), of kinds that have them."""
     by: str | None = None
     """What it is shown by in the terminal unless told otherwise."""
     frame: str | None = None
@@ -84,7 +86,19 @@ _SCORES = {
 }
 """What shows scores of tokens."""
 _SCORES_FRAME = "view.data_frames:make_frame"
-_HEADS = dict.fromkeys((".png", ".svg"), "view.unit_plots:render_heads")
+_HEADS = {"head": dict.fromkeys((".png", ".svg"), "view.unit_plots:render_heads")}
+_FLOW = {
+    "depth": {
+        ".tex": "view.latex:render_depth_latex",
+        **dict.fromkeys((".png", ".svg"), "view.plots:render_depth_plot"),
+        ".csv": "view.route_list:render_depth_csv",
+    },
+    "routes": {
+        ".tex": "view.route_picture:render_route_latex",
+        **dict.fromkeys((".png", ".svg"), "view.route_picture:render_route_plot"),
+        ".csv": "view.route_list:render_route_csv",
+    },
+}
 
 KINDS: tuple[Kind, ...] = (
     Kind(
@@ -94,7 +108,7 @@ KINDS: tuple[Kind, ...] = (
         declared="results.explanation:ExplanationDocument",
         terminal="view.terminal:print_document",
         formats=_SCORES,
-        by_head=_HEADS,
+        views={**_HEADS, **_FLOW},
         by="block",
         frame=_SCORES_FRAME,
         wording="view.sentences:describe_explanation",
@@ -102,8 +116,8 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         name="continuation",
         schema=CONTINUATION_SCHEMA,
-        result="results.explanation:Continuation",
-        declared="results.explanation:ContinuationDocument",
+        result="results.continuation:Continuation",
+        declared="results.continuation:ContinuationDocument",
         terminal="view.terminal:print_document",
         formats=_SCORES,
         by="block",
@@ -117,7 +131,7 @@ KINDS: tuple[Kind, ...] = (
         declared="results.comparison:ComparisonDocument",
         terminal="view.terminal:print_document",
         formats=_SCORES,
-        by_head=_HEADS,
+        views=_HEADS,
         by="token",
         frame=_SCORES_FRAME,
         wording="view.sentences:describe_comparison",
@@ -164,7 +178,17 @@ KINDS: tuple[Kind, ...] = (
             ".csv": "view.part_bars:render_parts_csv",
         },
         frame="view.part_bars:make_parts_frame",
-        wording="view.sentences:describe_parts",
+        wording="view.part_bars:describe_parts",
+    ),
+    Kind(
+        name="support",
+        schema=SUPPORT_SCHEMA,
+        result="results.answer_support:AnswerSupport",
+        declared="results.answer_support:AnswerSupport",
+        terminal="view.support_table:print_support",
+        formats={**_JSON, **_HTML, ".csv": "view.support_table:render_support_csv"},
+        frame="view.support_table:make_support_frame",
+        wording="view.support_table:describe_support",
     ),
     Kind(
         name="prediction",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ..attribute.methods import measure_of
+from ..attribute.methods import measure_of, uses_mixing
 
 __all__ = ["NEURON_NOTES", "SURVEY_NOTES", "notes_of"]
 
@@ -31,7 +31,9 @@ def notes_of(methods: Iterable[str]) -> dict[str, str]:
     measures = {name: measure_of(name) for name in names}
     others = [name for name in names if not measures[name].adds_up]
     blind = [name for name in names if not measures[name].contrastive]
-    mixing = "alti" in names or any(each.adds_up and each.sum_of == "attention" for each in measures.values())
+    mixing = any(map(uses_mixing, names)) or any(
+        each.adds_up and each.sum_of == "attention" for each in measures.values()
+    )
     whole = any(each.adds_up and each.sum_of == "difference" for each in measures.values())
     notes = {"exact": _EXACT}
     if mixing:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -22,6 +23,7 @@ from ..pipeline.one_prompt import require_model
 from ..results.shown import Shown
 from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
+from ..runs.single_writer import write_folder_alone
 from ..trace import Plan
 from ..view.sentences import worded
 from .example_batches import Recorded, read_examples, record_examples
@@ -167,15 +169,15 @@ def survey(
     settings = _settings(model, datasets, part, split, limit)
     path = None if folder is None else Path(folder) / f"{part}.safetensors"
     widths = tuple(layout.neurons for layout in layouts)
-    tally = Tally(settings, widths) if path is None else read_tally(path, settings, widths)
     every = chain.from_iterable(dataset.examples for dataset in datasets)
     total = min(sum(map(len, datasets)), limit or sys.maxsize)
-    waiting = islice(every, tally.done, total)
-    while window := list(islice(waiting, _WINDOW)):
-        _add_window(model, window, tally, split, total)
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            tally.save(path)
+    with nullcontext() if path is None else write_folder_alone(path.parent):
+        tally = Tally(settings, widths) if path is None else read_tally(path, settings, widths)
+        waiting = islice(every, tally.done, total)
+        while window := list(islice(waiting, _WINDOW)):
+            _add_window(model, window, tally, split, total)
+            if path is not None:
+                tally.save(path)
     if not tally.groups:
         reasons = "; ".join(tally.skipped) or "there are none"
         raise InputError(f"No example could be used: {reasons}.", "Choose another dataset.")

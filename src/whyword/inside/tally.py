@@ -90,36 +90,48 @@ class Tally:
         try:
             with write_aside(path) as aside:
                 save_file(tensors or {"none": torch.zeros(1)}, aside, metadata={"whyword": json.dumps(known)})
-        except OSError as error:
+        except (OSError, SafetensorError) as error:
             raise InputError(
-                f"{path} cannot be written: {error}.", "Name a folder that you may write to."
+                f"{path} cannot be written: {getattr(error, 'strerror', None) or error}.",
+                "Make room and run the same command again: what is finished is kept.",
             ) from None
 
 
 def count_examples(path: Path) -> int:
     """Count the examples that a file holds sums of; 0 where it is not there."""
-    if not path.exists():
-        return 0
-    with safe_open(path, "pt") as file:
-        return int(json.loads(file.metadata()["whyword"])["done"])
+    try:
+        return int(_read_file(path)[0]["done"]) if path.exists() else 0
+    except (InputError, KeyError, TypeError, ValueError):
+        return 0  # the run itself says what is wrong with it
 
 
 def read_tally(path: Path, settings: Mapping[str, Any], widths: tuple[int, ...]) -> Tally:
     """Resume from a file, or start from zero; refuse the file of a run with other settings."""
     if not path.exists():
         return Tally(settings, widths)
+    known, tensors = _read_file(path)
+    try:
+        require_same(path.parent, known["settings"], settings)
+        tally = Tally(settings, widths, int(known["done"]), dict(known["skipped"]))
+        for index, (name, count, logit) in enumerate(known["groups"]):
+            parts = [
+                list(torch.split(tensors[f"{index}.{kind}"].clone(), list(widths)))
+                for kind in ("update", "square", "activation")
+            ]
+            tally.groups[str(name)] = Group(int(count), float(logit), *parts)
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise _refuse_damaged(path, error) from None
+    return tally
+
+
+def _read_file(path: Path) -> tuple[Mapping[str, Any], dict[str, Tensor]]:
     try:
         with safe_open(path, "pt") as file:
             known = json.loads(file.metadata()["whyword"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged: {error}.", "Remove it, or choose another folder.") from None
-    require_same(path.parent, known["settings"], settings)
-    tally = Tally(settings, widths, known["done"], known["skipped"])
-    for index, (name, count, logit) in enumerate(known["groups"]):
-        parts = [
-            list(torch.split(tensors[f"{index}.{kind}"].clone(), list(widths)))
-            for kind in ("update", "square", "activation")
-        ]
-        tally.groups[name] = Group(count, logit, *parts)
-    return tally
+            return known, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise _refuse_damaged(path, error) from None
+
+
+def _refuse_damaged(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path} is damaged: {error}.", "Remove it, or choose another folder.")

@@ -12,13 +12,11 @@ from ..document.kinds import SUPPORT_SCHEMA
 from ..document.numbers import require_length
 from ..errors import InputError
 from ..view.sentences import worded
-from .prompt_parts import ELSEWHERE, START, PromptParts
+from .prompt_parts import ANSWERED, ELSEWHERE, START, PromptParts
 from .shown import Shown
 
-__all__ = ["ANSWERED", "UNSUPPORTED", "AnswerSupport", "SupportColumn", "SupportRow", "make_support"]
+__all__ = ["UNSUPPORTED", "AnswerSupport", "ExplainedRow", "SupportColumn", "SupportRow", "make_support"]
 
-ANSWERED = "answer so far"
-"""What the answer's own earlier tokens are called."""
 UNSUPPORTED = 0.15
 """The share of a sentence's scores that its strongest source must have; below it, no source supports it."""
 _NO_SOURCES = (START, TEMPLATE, ELSEWHERE, ANSWERED, "question")

@@ -21,10 +21,12 @@ from ..view.sentences import worded
 from .prediction import Choice
 from .shown import Shown
 
-__all__ = ["START", "UNITS", "Divisible", "PartScore", "PromptParts", "list_parts"]
+__all__ = ["ANSWERED", "ELSEWHERE", "START", "UNITS", "Divisible", "PartScore", "PromptParts", "list_parts"]
 
 START = "start"
 """What the start of text is called."""
+ANSWERED = "answer so far"
+"""What the tokens of an answer are called that come before those that are explained."""
 ELSEWHERE = "elsewhere"
 """What tokens in no named span are called."""
 UNITS = ("word", *SPLITTERS, "turn", "part")
@@ -138,7 +140,17 @@ class Divisible:
         `unit`: word, sentence, line, paragraph, turn (of a chat) or part (of what `fill` gives). Instead of
         it, `spans`: characters of `text` by name, such as {"doc 1": (0, 812)}.
         """
-        by, groups = _group_tokens(self.tokens, unit, spans)
+        if (unit is None) == (spans is None):
+            raise InputError(
+                f"by is {unit!r} and spans is {spans!r}.", f"Pass one of them; by: {', '.join(UNITS)}."
+            )
+        return self.divide(spans if unit is None else unit)
+
+    def divide(self, parts: str | Mapping[str, Any] | None, prompt: int | None = None) -> PromptParts:
+        """Do the same; `parts`: a unit, or spans. Tokens from index `prompt` on are the answer so far."""
+        assert parts is not None
+        by, groups = _group_tokens(self.tokens.first(prompt or len(self.tokens)), parts)
+        groups += [(ANSWERED, ANSWERED)] * (len(self.tokens) - len(groups))
         return PromptParts(
             model=self.model,
             method=self.method,
@@ -157,26 +169,22 @@ Group = tuple[object, str]
 """What tokens of one part have in common, and its name; "" is named by its text."""
 
 
-def _group_tokens(tokens: Tokens, by: str | None, spans: Mapping[str, Any] | None) -> tuple[str, list[Group]]:
-    """Say which part every token is in, and what the prompt was divided into."""
-    if (by is None) == (spans is None):
-        raise InputError(
-            f"by is {by!r} and spans is {spans!r}.", f"Pass one of them; by: {', '.join(UNITS)}."
-        )
-    if spans is not None:
-        by, groups = "span", _group_spans(tokens, name_spans(tokens.text, spans))
-    elif by in SPLITTERS:
-        groups = _group_stretches(tokens, str(by))
-    elif by in _GROUPED:
-        groups = _GROUPED[str(by)](tokens)
+def _group_tokens(tokens: Tokens, parts: str | Mapping[str, Any]) -> tuple[str, list[Group]]:
+    """Say which part every token is in, and what the prompt was divided into: a unit, or spans by name."""
+    if not isinstance(parts, str):
+        by, groups = "span", _group_spans(tokens, name_spans(tokens.text, parts))
+    elif parts in SPLITTERS:
+        by, groups = parts, _group_stretches(tokens, parts)
+    elif parts in _GROUPED:
+        by, groups = parts, _GROUPED[parts](tokens)
     else:
-        raise InputError(f"by is {by!r}.", f"A prompt is divided by {', '.join(UNITS)}, or by spans=….")
-    return str(by), [(START, START)] * tokens.start + groups[tokens.start :]
+        raise InputError(f"by is {parts!r}.", f"A prompt is divided by {', '.join(UNITS)}, or by spans=….")
+    return by, [(START, START)] * tokens.start + groups[tokens.start :]
 
 
 def list_parts(tokens: Tokens, parts: str | Mapping[str, Any]) -> list[frozenset[int]]:
     """List the positions of every part of a prompt; `parts`: a unit of `UNITS`, or spans by name."""
-    _, groups = _group_tokens(tokens, *((parts, None) if isinstance(parts, str) else (None, parts)))
+    _, groups = _group_tokens(tokens, parts)
     return [frozenset(places) for places in _gather(groups).values()]
 
 

@@ -8,11 +8,12 @@ different settings are never mixed.
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import InputError
-from .whole_files import write_aside
+from .whole_files import write_file
 
 __all__ = ["append_lines", "open_run", "read_lines", "read_settings", "repair", "require_same"]
 
@@ -39,20 +40,20 @@ def open_run(journal: Path, schema: str, settings: Mapping[str, Any]) -> None:
             )
         else:
             written = json.dumps({"schema": schema, **settings}, indent=1, ensure_ascii=False)
-            with write_aside(about) as aside:
-                aside.write_text(written + "\n", encoding="utf-8")
+            write_file(about, written + "\n")
         repair(journal)
     except OSError as error:
         raise InputError(
-            f"{folder} cannot be used: {error.strerror}.", "Name a folder where you may write: --out RUN."
+            f"{folder} cannot be used: {error.strerror}.",
+            "Name a folder where you may write and that has free space: --out RUN.",
         ) from None
 
 
 def read_settings(folder: Path, schema: str) -> dict[str, Any]:
     """Read the settings of a run."""
     try:
-        settings: dict[str, Any] = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        settings: dict[str, Any] = {**json.loads((folder / "settings.json").read_text(encoding="utf-8"))}
+    except (OSError, ValueError, TypeError, RecursionError):
         raise InputError(
             f"{folder} is not the folder of a run: it has no readable settings.json.",
             "Name a folder that whyword evaluate --out wrote.",
@@ -74,7 +75,7 @@ def require_same(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, An
             place, there, here = _find_difference(name, there, here)
             raise InputError(
                 f"{folder} holds a run with other settings: {place} is {there} there, {here} here.",
-                "Name another folder, or delete this one: runs are not mixed.",
+                "Write somewhere else, or delete it: runs are not mixed.",
             )
 
 
@@ -125,21 +126,41 @@ def repair(path: Path) -> None:
 
 
 def append_lines(path: Path, lines: Iterable[str]) -> None:
-    """Append lines as they come, each in one write."""
+    """Append lines as they come; where the disk is full, none is left incomplete."""
     with path.open("ab", buffering=0) as file:
         for line in lines:
-            file.write(f"{line}\n".encode())
+            start = file.tell()
+            try:
+                # A lone surrogate becomes \\ud800, which JSON reads back.
+                _write_whole(file, f"{line}\n".encode(errors="backslashreplace"))
+            except OSError as error:
+                file.truncate(start)
+                raise InputError(
+                    f"{path} cannot be written: {error.strerror}.",
+                    "Make room and run the same command again: what is finished is kept.",
+                ) from None
+
+
+def _write_whole(file: FileIO, content: bytes) -> None:
+    """Write all bytes: on a disk that is nearly full one write takes only some of them."""
+    while content:
+        content = content[file.write(content) :]
 
 
 def read_lines(path: Path, read: Callable[[Any], Entry]) -> Iterator[Entry]:
-    """Read the finished entries line by line; `read` turns a line's JSON into an entry."""
+    """Read the finished entries line by line; `read` turns a line's JSON into an entry.
+
+    A last line without its end is one that is being written, or that a killed process left: it is not read.
+    """
     if not path.exists():
         return
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return
             try:
-                entry = read(json.loads(line))
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                entry = read(json.loads(line.decode("utf-8")))
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 raise InputError(
                     f"Line {number} of {path} cannot be read: {error}.",
                     "Delete it and the lines after it: they are computed again when the run is resumed.",

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 
 from ..errors import InputError
 
@@ -13,7 +14,8 @@ __all__ = ["write_aside", "write_file"]
 @contextmanager
 def write_aside(path: Path) -> Iterator[Path]:
     """Yield a path to write to; the file written there then replaces `path` in one step."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    # A name of its own: ranks on several machines, or threads, may write the same file at once.
+    aside = path.with_name(f".{path.name[:100]}.{os.getpid()}.{token_hex(4)}")
     try:
         yield aside
         os.replace(aside, path)

@@ -6,7 +6,7 @@ characters of a tokenizer. Spaces at the edge of a token are not part of its spa
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import regex
 
@@ -89,7 +89,7 @@ class Tokens:
 
     text: str
     records: tuple[Token, ...]
-    chosen: str = AS_GIVEN
+    chosen: str = field(default=AS_GIVEN, compare=False)
     """How what stands before the text was chosen: see `ask.start_of_text.Start`."""
 
     @property

@@ -2,8 +2,8 @@
 
     edge[h, j → i] = A[h,i,j] · (v[h,j] · g[h,i])        g: the direction, where attention gives its output
 
-Weights are computed again, so many rows at once; nothing of heads × positions × positions is kept but the
-strongest edges.
+Weights are computed again in chunks of rows. Of all heads × positions × positions edges, only the strongest
+are kept, and the sums of all of them at every position.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Operations that compute what they always do, and are pulled back as the linear maps that they were.
+"""Operations that compute what they always do, but have the gradient of their frozen, linear map.
 
 product:    a ⊙ b          ½ (b ⊙ g) to a, ½ (a ⊙ g) to b
 activation: act(z)         (act(z) − act(0)) / z ⊙ g, which at z = 0 is act′(0) ⊙ g
@@ -34,13 +34,13 @@ class Halve(torch.autograd.Function):
 
 
 class ScaleByRatio(torch.autograd.Function):
-    """Something that was computed from `inputs` element by element: so many times as much, whatever it is."""
+    """A function of every element alone, whose ratio of output to input is held fixed."""
 
     @staticmethod
     def forward(
         context: Any, inputs: Tensor, compute: Callable[[], Tensor], ratio: Tensor | Callable[[], Tensor]
     ) -> Tensor:
-        """Give the outputs. The ratio may be what computes it when it is needed."""
+        """Give the outputs. `ratio` may be a function that computes it when it is needed."""
         context.ratio = ratio
         return compute()
 
@@ -52,10 +52,10 @@ class ScaleByRatio(torch.autograd.Function):
 
 
 class Project(torch.autograd.Function):
-    """A projection, as torch computes it. Rows and columns that no direction reaches cost nothing.
+    """A projection, pulled back only where there is a direction: where it is zero, it costs nothing.
 
-    Those of queries and keys in a fused projection are such columns; rows are all but the explained ones in
-    the last block.
+    It is zero in the columns of queries and keys in a fused projection, and, in the last block, in all rows
+    but those of the explained positions.
     """
 
     @staticmethod

@@ -3,11 +3,11 @@
 linear      views, sums, products with what does not depend on the stream: as they are
 cut         softmax, sigmoid, tanh, square roots, top-k: attention weights, gates, routers and norm statistics
             are held fixed
-scaled      activations and clamps: so many times as much
+scaled      activations and clamps: their ratio of output to input is held fixed
 halved      a product of two that depend on the stream gives half of itself to each
 constant    what is added and does not depend on the stream is a bias: counted where it is added
 
-Operations are known by their names in torch, whatever form they are called in.
+Operations go by their names in torch: a method, a function and an operator of one name have one rule.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ from torch import Tensor
 from .attention import AttentionCall
 from .direct_attention import attend_plainly
 from .frozen_gradients import Attend, Halve, NormaliseLayer, Project, ScaleByRatio, ratio_of, run_function
-from .noted_operation import Operation, count_constant, depends, refuse
+from .intercepted_operation import Operation, count_constant, depends, refuse
 from .row_positions import rows_of
 
 __all__ = ["ATTENTION", "LINEAR", "apply_rule", "scale"]
@@ -113,14 +113,18 @@ def _call_with(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], giv
 
 
 def scale(operation: Operation, outputs: Tensor, activate: Callable[[Tensor], Tensor]) -> Tensor:
-    """Give what an activation gave as so many times its input, and what it gives for 0."""
+    """Give what an activation gave: its ratio is held fixed, and what it gives for 0 is a bias."""
     inputs = operation.args[0]
     with torch.no_grad():
         plain = inputs.detach()
         at_zero = activate(plain.new_zeros(()))
-        make_ratio = partial(ratio_of, plain, outputs, at_zero, activate)
-        # A power is mostly part of a norm or a gate, which are cut: its ratio is not needed then.
-        ratio = make_ratio if operation.name == "pow" else make_ratio()
+        # A power is mostly part of a norm or a gate, which are cut: its ratio is not needed then. What
+        # computes it must not hold the outputs, which hold it.
+        ratio = (
+            partial(_ratio_again, plain, at_zero, activate)
+            if operation.name == "pow"
+            else ratio_of(plain, outputs, at_zero, activate)
+        )
     if operation.in_place:
         inputs.mul_(ratio)
         with torch.no_grad():
@@ -129,6 +133,11 @@ def scale(operation: Operation, outputs: Tensor, activate: Callable[[Tensor], Te
     else:
         result = run_function(ScaleByRatio, inputs, lambda: outputs, ratio)
     return count_constant(operation, result, lambda: at_zero) if at_zero.any() else result
+
+
+@torch.no_grad()
+def _ratio_again(inputs: Tensor, at_zero: Tensor, activate: Callable[[Tensor], Tensor]) -> Tensor:
+    return ratio_of(inputs, activate(inputs), at_zero, activate)
 
 
 def _project(operation: Operation) -> Any:
@@ -196,11 +205,11 @@ def _attend(operation: Operation) -> Any:
     }
     mask, detached = operation.argument(3, "attn_mask"), [each.detach() for each in (query, key, value)]
     call = AttentionCall(None, detached[0], detached[1], detached[2], mask, options, attend_plainly)
-    listener, rows = operation.listener, rows_of(value)
+    tally, rows = operation.tally, rows_of(value)
     assert rows is not None
-    listener.see_attention()
+    tally.sees_attention = True
     return run_function(
-        Attend, value, operation.run, lambda gradient: listener.pull_back(call, rows, gradient)
+        Attend, value, operation.run, lambda gradient: tally.pull_attention(call, rows, gradient)
     )
 
 

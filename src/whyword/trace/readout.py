@@ -62,7 +62,7 @@ class Reader:
         self._unbounded = output[0]
 
     def read(self, output: Float[Tensor, "1 position vocab"]) -> Readout:
-        """Give the logits, after the run."""
+        """Return the logits, after the run."""
         logits = output[0].to(self._model.compute_dtype)
         uncapped = logits if self._model.logit_cap is None else _uncap(self._model, self._unbounded, logits)
         return Readout(logits, uncapped)
@@ -71,7 +71,7 @@ class Reader:
 def _uncap(
     model: Model, unbounded: Float[Tensor, "position vocab"], logits: Float[Tensor, "position vocab"]
 ) -> Float[Tensor, "position vocab"]:
-    """Give the logits before they were capped, after proving that capping them gives the model's own."""
+    """Return the logits before they were capped, after proving that capping them gives the model's own."""
     cap = cast(float, model.logit_cap)
     uncapped = unbounded.to(logits) * model.logit_multiplier
     require_close(

@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["Rows", "rows_of", "set_rows"]
+__all__ = ["RowPositions", "rows_of", "set_rows"]
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowPositions:
     """The positions of the rows of a tensor, in the decoder or the encoder."""
 
     encoder: bool
@@ -35,24 +35,24 @@ class Rows:
             return amounts.sum((1, 3))
         return None
 
-    def pick(self, before: Tensor, pick: Callable[[Tensor], Tensor]) -> "Rows":
+    def pick(self, before: Tensor, pick: Callable[[Tensor], Tensor]) -> "RowPositions":
         """Follow rows that were picked from a tensor."""
         counted = torch.arange(self.examples * self.positions, device=before.device)
         rows = counted if self.index is None else self.index
         return replace(self, index=pick(rows).flatten()) if before.shape[0] == rows.numel() else self
 
-    def follow(self, after: Tensor) -> "Rows":
+    def follow(self, after: Tensor) -> "RowPositions":
         """Follow rows to a tensor that was made of them; others are in order again."""
         if self.index is None or self.index.numel() in after.shape[:2]:
             return self
         return replace(self, index=None)
 
 
-def rows_of(tensor: Tensor) -> Rows | None:
+def rows_of(tensor: Tensor) -> RowPositions | None:
     """Give the rows of a tensor, None where they were not followed."""
     return getattr(tensor, "rows", None)
 
 
-def set_rows(tensor: Tensor, rows: Rows) -> None:
+def set_rows(tensor: Tensor, rows: RowPositions) -> None:
     """Say which positions the rows of a tensor belong to."""
     tensor.rows = rows  # type: ignore[attr-defined]

@@ -42,11 +42,11 @@ class Store:
         self._kept.setdefault(name, {})[block] = piece
 
     def by_block(self, name: str) -> tuple[Tensor, ...]:
-        """Give what was kept under a name, block by block."""
+        """Return what was kept under a name, block by block."""
         return tuple(piece[block] for block, piece in self._kept.get(name, {}).items())
 
     def in_runs(self, *names: str) -> Iterator[tuple[Tensor, ...]]:
-        """Give what was kept under some names in every block: one tensor each for blocks, one after the
+        """Return what was kept under some names in every block: one tensor each for blocks, one after the
         other, that lie in one piece."""
         columns = [self._kept[name] for name in names]
         for _, run in groupby(range(self._blocks), lambda block: [id(column[block]) for column in columns]):
@@ -54,6 +54,6 @@ class Store:
             yield tuple(column[blocks[0]][blocks[0] : blocks[-1] + 1] for column in columns)
 
     def of_all(self, name: str) -> Tensor:
-        """Give what was kept under a name in every block, as one tensor."""
+        """Return what was kept under a name in every block, as one tensor."""
         (piece,) = {id(piece): piece for piece in self._kept[name].values()}.values()
         return piece

@@ -8,9 +8,11 @@ from rich.text import Text
 
 from ..document.kinds import Document, read_measure
 from ..errors import InputError
+from .answer_sentences import name_quantity
 from .data_frames import frame_of
 from .plots import drawing, require_plots, write_figure
-from .sentences import describe_total
+from .quoting import write_signed
+from .sentences import ask, prefer, read_colours
 from .sheet import Sheet, write_csv, write_latex
 from .terminal_colour import paint_ground
 from .wording import headline, label, signed
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
+    "describe_parts",
     "draw_bar",
     "make_parts_frame",
     "plot_parts",
@@ -57,6 +60,29 @@ def print_parts(document: Document, console: Console, by: str | None = None, top
     if len(parts) < len(document["parts"]):
         console.print(Text(f"{len(document['parts']) - len(parts)} more are not shown.", style="dim"))
     console.print(Text(describe_total(document)))
+
+
+def describe_parts(document: Document) -> dict[str, Any]:
+    """Say in words what scores by part of a prompt show."""
+    return {
+        "question": ask(document),
+        "subtitle": f"{read_measure(document).summary}, by {document['by']}",
+        "preference": prefer(document["target"], document["foils"]),
+        "total": describe_total(document),
+        "legend": read_colours(name_quantity(document["foils"]), read_measure(document).unit),
+    }
+
+
+def describe_total(document: Document) -> str:
+    """Say what the scores of all parts of a prompt add up to."""
+    measure, bias = read_measure(document), document["bias"]
+    total = write_signed(sum(part["score"] for part in document["parts"]), 3)
+    whole = f"the {name_quantity(document['foils'])} of {write_signed(document['logit'], 3)}"
+    if not measure.adds_up:
+        return f"Scores in {measure.unit}; they do not add up to {whole}."
+    if bias is None:
+        return f"All parts add up to {total}, attention’s part of {whole}."
+    return f"All parts ({total}) and biases ({write_signed(bias, 3)}) add up to {whole}."
 
 
 def draw_bar(value: float, largest: float, width: int) -> Text:

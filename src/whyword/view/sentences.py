@@ -19,7 +19,7 @@ from ..document.kinds import (
     read_measure,
 )
 from ..lazy import find_at
-from .answer_sentences import decide, name_quantity, name_strongest, warn_of_sink
+from .answer_sentences import count_start, decide, name_quantity, name_strongest, warn_of_sink
 from .quoting import Sentence, capitalise, join, quote, write_exponent, write_plain, write_signed
 
 __all__ = [
@@ -31,11 +31,11 @@ __all__ = [
     "describe_continuation",
     "describe_explanation",
     "describe_neurons",
-    "describe_parts",
     "describe_survey",
-    "describe_total",
     "describe_translation",
     "name_alignment",
+    "prefer",
+    "read_colours",
     "worded",
 ]
 
@@ -48,7 +48,7 @@ _BEYOND = "stronger ones have the same colour"
 
 
 def add_wording(document: Document) -> dict[str, Any]:
-    """Give a document with its sentences, and those of its parts."""
+    """Return a document with its sentences, and those of its parts."""
     said = dict(document)
     if document.get("schema") == CONTINUATION_SCHEMA:
         said["explanations"] = [add_wording(part) for part in document["explanations"]]
@@ -106,11 +106,12 @@ def describe_explanation(document: Document) -> Wording:
         "answer": name_strongest(document),
         "sink": warn_of_sink(document),
         "coverage": _cover_logit(document),
-        "legend": _read_colours(quantity if measure.adds_up else None, measure.unit),
+        "legend": read_colours(quantity if measure.adds_up else None, measure.unit),
         "heads": "What every head adds before mixing, summed over tokens. Blocks and heads count from 1.",
-        "head_legend": _read_colours(quantity, "logits"),
+        "head_legend": read_colours(quantity, "logits"),
         "head_rows": _read_heads(document["method"]),
         "account": _close_account(document["account"]) if "account" in document else None,
+        **(_describe_flow(document) if document.get("flow") else {}),
     }
 
 
@@ -140,29 +141,6 @@ def describe_comparison(document: Document) -> Wording:
             for measure in measures
         ],
     }
-
-
-def describe_parts(document: Document) -> Wording:
-    """Say in words what scores by part of a prompt show."""
-    return {
-        "question": ask(document),
-        "subtitle": f"{read_measure(document).summary}, by {document['by']}",
-        "preference": _prefer(document["target"], document["foils"]),
-        "total": describe_total(document),
-        "legend": _read_colours(name_quantity(document["foils"]), read_measure(document).unit),
-    }
-
-
-def describe_total(document: Document) -> str:
-    """Say what the scores of all parts of a prompt add up to."""
-    measure, bias = read_measure(document), document["bias"]
-    total = write_signed(sum(part["score"] for part in document["parts"]), 3)
-    whole = f"the {name_quantity(document['foils'])} of {write_signed(document['logit'], 3)}"
-    if not measure.adds_up:
-        return f"Scores in {measure.unit}; they do not add up to {whole}."
-    if bias is None:
-        return f"All parts add up to {total}, attention’s part of {whole}."
-    return f"All parts ({total}) and biases ({write_signed(bias, 3)}) add up to {whole}."
 
 
 def describe_neurons(document: Document) -> Wording:
@@ -224,7 +202,7 @@ def describe_alignment(document: Document) -> Wording:
 
 def _describe_prediction(document: Document) -> Wording:
     target, foils = document["target"], document["foils"]
-    return {**_describe_step(target, foils, document["ledger"]), "preference": _prefer(target, foils)}
+    return {**_describe_step(target, foils, document["ledger"]), "preference": prefer(target, foils)}
 
 
 def _describe_step(target: Document, foils: Sequence[Document], ledger: Document) -> Wording:
@@ -247,7 +225,7 @@ def _ask_why(target: Document, foils: Sequence[Document]) -> Sentence:
     return join(asked, "?")
 
 
-def _prefer(target: Document, foils: Sequence[Document]) -> Sentence | None:
+def prefer(target: Document, foils: Sequence[Document]) -> Sentence | None:
     """Name the foil that the model itself prefers, where there is one."""
     best = max(foils, key=lambda foil: float(foil["logit"]), default=target)
     if best["logit"] <= target["logit"]:
@@ -263,18 +241,35 @@ def _cover_logit(document: Document) -> str:
         blind = "" if measure.contrastive else f" {_BLIND}"
         return f"Scores in {measure.unit}: {measure.summary}. They do not add up to {whole}.{blind}"
     if measure.sum_of == "difference":
-        scores = write_signed(sum(document["scores"]), 3)
-        return f"The scores of all tokens add up to {scores}; with what biases add, to {whole}."
+        first, scores = count_start(document), document["scores"]
+        flow = document.get("flow")
+        biases = ledger["logit"] - sum(scores) if flow is None else flow["bias"][flow["depth"]]
+        parts = [f"Words ({write_signed(sum(scores[first:]), 3)})"]
+        parts += [f"start ({write_signed(sum(scores[:first]), 3)})"] if first else []
+        return f"{', '.join(parts)} and biases ({write_signed(biases, 3)}) add up to {whole}."
     sums = f"add up to {write_signed(sum(document['scores']), 3)}, attention’s part of {whole}"
     rest = "The other entries are not traced to tokens. The row of sums has its own colour scale."
     return f"The scores of all tokens {sums}. {rest}"
 
 
-def _read_colours(quantity: str | None, unit: str) -> list[str]:
+def read_colours(quantity: str | None, unit: str) -> list[str]:
     """Name both ends of a colour scale, and what its numbers are; `quantity`: what they add up to."""
     if quantity is None:
         return ["", "", f"in {unit}; {_BEYOND}"]
     return ["lowers", "raises", f"the {quantity}; {_BEYOND}"]
+
+
+def _describe_flow(document: Document) -> Wording:
+    """Say how to read the map of depths and the graph of routes."""
+    flow, quantity = document["flow"], name_quantity(document["foils"])
+    whole, last = write_signed(document["ledger"]["logit"], 2), len(flow["by_depth"]) - 1
+    biases = ", with what biases add above it," if any(flow["bias"]) else ""
+    return {
+        "depths": f"Where the {quantity} is: depth 0 is before block 1, {last} after the last block. "
+        f"Every row{biases} adds up to {whole}. The scores are read in the outlined row.",
+        "routes": "What attention heads move from one position to another, block by block from the bottom "
+        "up. Pale columns are what is at a position. Widths are amounts; red raises, blue lowers.",
+    }
 
 
 def _read_heads(method: str) -> str:

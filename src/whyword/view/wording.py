@@ -1,9 +1,11 @@
 """The words around the numbers in lines of text: in the terminal, in pictures and in LaTeX."""
 
 import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 
 from ..document.kinds import Document, is_comparison, is_continuation, is_translation, read_measure
-from .answer_sentences import START, count_start, warn_of_sink, word_texts
+from .answer_sentences import START, count_start, name_strongest, warn_of_sink, word_texts
 from .quoting import Sentence
 from .sentences import ask
 
@@ -18,22 +20,26 @@ __all__ = [
     "ledger_entries",
     "prediction",
     "proof",
+    "say_flow",
     "say_hidden",
     "say_sink",
+    "say_strongest",
     "share_legend",
     "signed",
     "small_print",
+    "tell_apart",
     "token_labels",
     "word_labels",
     "write_sentence",
 ]
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥"}
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNPRINTABLE = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def label(text: str) -> str:
-    """Give a token's text as it is shown: one line, spaces at its edges left out, nothing invisible.
+    """Return a token's text as it is shown: one line, spaces at its edges left out, nothing invisible.
 
     Control characters are spelled out: a terminal would obey them.
     """
@@ -56,8 +62,18 @@ def write_sentence(sentence: Sentence) -> str:
     return "".join(f"“{label(part)}”" if place % 2 else part for place, part in enumerate(sentence))
 
 
+def tell_apart(labels: Sequence[str]) -> list[str]:
+    """Number those that occur more than once: director¹, director²."""
+    seen: Counter[str] = Counter()
+    counts, told = Counter(labels), []
+    for each in labels:
+        seen[each] += 1
+        told.append(f"{each}{str(seen[each]).translate(_SUPERSCRIPTS)}" if counts[each] > 1 else each)
+    return told
+
+
 def word_labels(document: Document) -> list[str]:
-    """Give the text of every word, in order, as it is shown."""
+    """Return the text of every word, in order, as it is shown."""
     return [label(text) for text in word_texts(document)]
 
 
@@ -73,7 +89,7 @@ def headline(document: Document) -> str:
 
 
 def prediction(document: Document) -> str:
-    """Give the probabilities and logits of target and foils, and their difference."""
+    """Return the probabilities and logits of target and foils, and their difference."""
     choices = [document["target"], *document["foils"]]
     parts = [
         f"P({label(choice['text'])}) = {_percent(choice['probability'])}, logit {_logit(choice)}"
@@ -104,7 +120,7 @@ def share_legend(document: Document) -> str | None:
 
 
 def forced_text(document: Document) -> str:
-    """Give what target and foils begin with, which was forced before the token that is explained."""
+    """Return what target and foils begin with, which was forced before the token that is explained."""
     forced = document["tokens"][len(document["tokens"]) - document["forced"] :]
     return "".join(token["text"] for token in forced).strip()
 
@@ -115,11 +131,12 @@ def after(document: Document, by: str = "block") -> str:
         return f"{document['model']}, {len(document['methods'])} methods"
     if "block" in document:
         return f"{document['model']}, {document['method']}, decoder block {document['block']}"
-    return f"{document['model']}, {'updates before mixing' if by == 'head' else document['method']}"
+    depth = f" at depth {document['flow']['depth']}" if "flow" in document else ""
+    return f"{document['model']}, {'updates before mixing' if by == 'head' else document['method'] + depth}"
 
 
 def ledger_entries(document: Document) -> list[tuple[str, float]]:
-    """Give the entries of the ledger, summed over blocks; those that are nothing in this model left out."""
+    """Return the entries of the ledger, summed over blocks; those that are nothing in this model left out."""
     ledger = document["ledger"]
     entries = [
         ("embedding", ledger["embedding"]),
@@ -147,18 +164,41 @@ def proof(document: Document) -> str:
     return f"{entries} = {total} = {own}, error {ledger['error']:.0e}"
 
 
+def say_flow(document: Document) -> list[str]:
+    """Add up words, start and biases at the depth that is read, where a method traces all of the logit."""
+    if "flow" not in document or is_comparison(document):
+        return []
+    flow, first, scores = document["flow"], count_start(document), document["scores"]
+    entries = [("words", sum(scores[first:]))] + ([(START, sum(scores[:first]))] if first else [])
+    entries.append(("biases", flow["bias"][flow["depth"]]))
+    listed = ", ".join(f"{name} {value:+.3f}" for name, value in entries)
+    return [f"{listed} = {sum(value for _, value in entries):+.3f} = model"]
+
+
+def say_strongest(document: Document) -> list[str]:
+    """Name the strongest words, where a method traces all of the logit (difference)."""
+    traced = "flow" in document and not is_comparison(document)
+    answer = name_strongest(document) if traced else None
+    return [] if answer is None else [write_sentence(answer)]
+
+
 def caution(document: Document, by: str = "block") -> str:
     """Say in one line what is exact, what is heuristic, and what the tokens add up to."""
     if is_comparison(document):
         measures = [read_measure(each) for each in document["methods"]]
         own = "a unit and colours of its own in each row"
         return f"exact: the ledger · {own}{_blind([each.contrastive for each in measures])}"
-    measure = read_measure(document if not is_continuation(document) else document["explanations"][0])
+    first = document["explanations"][0] if is_continuation(document) else document
+    measure = read_measure(first)
     if not measure.adds_up and by != "head":
         return f"exact: the ledger · scores do not add up to it{_blind([measure.contrastive])}"
     heuristic = "position = token" if by == "head" else measure.heuristic or "the method"
+    if by in ("depth", "routes"):
+        conserved = "every depth adds up to all of it" if by == "depth" else "edges in and out of every node"
+        return f"exact: {conserved} · heuristic: {heuristic}"
     whole = by != "head" and measure.sum_of == "difference"
-    total = "tokens and biases add up to all of it" if whole else "tokens add up to attention's part"
+    every = "tokens, start and biases" if count_start(first) else "tokens and biases"
+    total = f"{every} add up to all of it" if whole else "tokens add up to attention's part"
     return f"exact: sums · heuristic: {heuristic} · {total}"
 
 
@@ -176,18 +216,23 @@ def _logit(choice: Document) -> str:
     return f"{choice['logit']:.2f}" + ("" if capped is None else f" (capped {capped:.2f})")
 
 
-def explain_scores(document: Document, unit: str) -> list[str]:
-    """Say what scores are that do not add up to the logit (difference): nothing of those that do."""
+def explain_scores(document: Document, unit: str, by: str = "block") -> list[str]:
+    """Say what scores are that do not add up to the logit (difference), and what depths and routes are."""
     if is_comparison(document):
         return []
+    if by == "depth":
+        last = len(document["ledger"]["mlp"])
+        return [f"where all of it is: depth {last} after the last block … 0 before block 1"]
+    if by == "routes":
+        return ["what attention heads move from one position to another"]
     measure = read_measure(document["explanations"][0] if is_continuation(document) else document)
     return [] if measure.adds_up else [f"score: {measure.summary}; in {unit}"]
 
 
-def small_print(document: Document, unit: str) -> list[str]:
-    """Say what must stand beside numbers that do not add up to the logit (difference)."""
-    said = explain_scores(document, unit)
-    more = [*said, caution(document)] if said or is_comparison(document) else []
+def small_print(document: Document, unit: str, by: str = "block") -> list[str]:
+    """Say what must stand beside numbers that do not add up to the logit (difference), or are of flow."""
+    said = explain_scores(document, unit, by)
+    more = [*said, caution(document, by)] if said or is_comparison(document) else []
     return [*more, *say_sink(document)]
 
 

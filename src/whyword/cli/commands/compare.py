@@ -5,7 +5,21 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
+from ..options import (
+    METHOD_HELP,
+    Depth,
+    FoilWords,
+    Ids,
+    MaxMemory,
+    MethodName,
+    NoFoil,
+    OldBos,
+    OldNoBos,
+    Output,
+    PromptText,
+    TargetWord,
+    Top,
+)
 from ..reporting import (
     Allow,
     Chat,
@@ -34,9 +48,7 @@ class Columns(str, Enum):
 
 @reporting
 def compare(
-    prompt: Annotated[
-        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
-    ],
+    prompt: PromptText,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,
@@ -50,6 +62,7 @@ def compare(
             show_default="every kind once, erasure as published",
         ),
     ] = None,
+    depth: Depth = None,
     by: Annotated[
         Columns, typer.Option("--by", metavar="VIEW", help="Show it by token or word.")
     ] = Columns.token,
@@ -63,6 +76,8 @@ def compare(
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
 ) -> None:
     """Compare methods on one prediction: one row each, in its own unit."""
     from ...document.kinds import COMPARISON_SCHEMA
@@ -85,6 +100,7 @@ def compare(
                 target=read_word(target, ids),
                 foil=foils,
                 methods=[each.value for each in method] if method else None,
+                depth=depth,
                 max_memory=max_memory,
             )
         documents.append(compared.to_dict())

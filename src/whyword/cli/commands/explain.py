@@ -9,7 +9,21 @@ import typer
 
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
-from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
+from ..options import (
+    METHOD_HELP,
+    Depth,
+    FoilWords,
+    Ids,
+    MaxMemory,
+    MethodName,
+    NoFoil,
+    OldBos,
+    OldNoBos,
+    Output,
+    PromptText,
+    TargetWord,
+    Top,
+)
 from ..reporting import (
     Allow,
     Chat,
@@ -28,7 +42,8 @@ from ..sources import Source, open_models, read_source, read_word
 
 if TYPE_CHECKING:
     from ...models import Model
-    from ...results.explanation import Continuation, Explanation
+    from ...results.continuation import Continuation
+    from ...results.explanation import Explanation
 
 __all__ = ["explain"]
 
@@ -38,15 +53,14 @@ class By(str, Enum):
 
     block = "block"
     head = "head"
+    depth = "depth"
     token = "token"
     word = "word"
 
 
 @reporting
 def explain(
-    prompt: Annotated[
-        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
-    ],
+    prompt: PromptText,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,
@@ -55,10 +69,17 @@ def explain(
         list[MethodName] | None,
         typer.Option("--method", metavar="METHOD", help=METHOD_HELP, show_default=DEFAULT_METHOD),
     ] = None,
+    depth: Depth = None,
     by: Annotated[
-        By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, token or word.")
+        By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, depth, token or word.")
     ] = By.block,
     top: Top = None,
+    routes: Annotated[
+        int | None,
+        typer.Option(
+            "--routes", min=1, metavar="N", help="Show the N strongest routes between positions (flow)."
+        ),
+    ] = None,
     output: Output = None,
     account: Annotated[
         bool, typer.Option("--account", help="Put MLPs and embedding on tokens too (heuristic).")
@@ -75,13 +96,18 @@ def explain(
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
 ) -> None:
     """Explain which words made the model prefer one word over another, block by block, with the proof."""
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format, save_documents
 
+    view, shown = (by.value, top) if routes is None else ("routes", routes)
     for path in output or []:
-        require_format(path)
+        require_format(path, by=view)
+    if view in ("depth", "routes"):
+        _require_flow(method, view, continue_)
     if max_memory is not None:
         read_size(max_memory)
     if continue_ is not None and (target or foil):
@@ -90,7 +116,7 @@ def explain(
             "Every generated token is its own target: leave them out.",
         )
     if account and (
-        continue_ is not None or not all(METHODS[each.value].keeps_mixing for each in method or [])
+        continue_ is not None or not all(METHODS[each.value].keeps_mixing for each in method or ())
     ):
         raise InputError(
             "--account was given with --continue, or with a method that keeps no mixing.",
@@ -100,7 +126,8 @@ def explain(
         read_source(prompt, start=start, chat=chat, ids=ids),
         read_word(target, ids),
         None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
-        [each.value for each in method] if method else [DEFAULT_METHOD],
+        [each.value for each in method] if method else ["alti-logit" if account else DEFAULT_METHOD],
+        depth,
         continue_,
         max_memory,
     )
@@ -109,14 +136,14 @@ def explain(
         for explained in question.answer(loaded):
             documents.append(_describe(explained, account))
             if not json and not output:
-                print_view(documents[-1], by.value, top)
+                print_view(documents[-1], view, shown)
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(documents, path, by.value)]
+    saved = [each for path in output or [] for each in save_documents(documents, path, view, shown)]
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
     elif output:
         for document in documents:
-            print_view(document, by.value, top)
+            print_view(document, view, shown)
     for path in saved:
         tell(f"Saved {path}")
 
@@ -130,13 +157,15 @@ class _Question:
     foil: Any
     """A list of words or ids, "auto", or None."""
     methods: Sequence[str]
+    depth: int | None
     new_tokens: int | None
     """None: explain the next token only."""
     max_memory: str | None
 
     def answer(self, model: "Model") -> "Iterator[Explanation | Continuation]":
         """Explain by every method."""
-        from ...pipeline.one_prompt import compare, explain_continuation
+        from ...pipeline.one_continuation import explain_continuation
+        from ...pipeline.one_prompt import compare
 
         doing = f"Explaining with {model.name} …"
         if self.new_tokens is None:
@@ -147,6 +176,7 @@ class _Question:
                     target=self.target,
                     foil=self.foil,
                     methods=self.methods,
+                    depth=self.depth,
                     max_memory=self.max_memory,
                 )
             yield from (compared[method] for method in self.methods)
@@ -158,16 +188,30 @@ class _Question:
                     self.source.prompt(model),
                     foil=self.foil,
                     method=method,
+                    depth=self.depth,
                     new_tokens=self.new_tokens,
                     max_memory=self.max_memory,
-                )
+                ).complete()
             yield found
 
 
+def _require_flow(methods: Sequence[MethodName] | None, view: str, new_tokens: int | None) -> None:
+    """Refuse a view of flow for what has none, before anything is computed."""
+    names = [each.value for each in methods] if methods else [DEFAULT_METHOD]
+    without = [name for name in names if not METHODS[name].frozen]
+    if without:
+        having = ", ".join(name for name, method in METHODS.items() if method.frozen)
+        raise InputError(f"The method {without[0]} has no flow to show.", f"Methods that have: {having}.")
+    if new_tokens is not None:
+        raise InputError(
+            f"A continuation is not shown by {view}.", "Leave --continue out to see one token's flow."
+        )
+
+
 def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
-    """Give the document, with the full account where it is asked for."""
+    """Return the document, with the full account where it is asked for."""
     from ...results.account import describe_fully
-    from ...results.explanation import Continuation
+    from ...results.continuation import Continuation
 
     if not account or isinstance(explained, Continuation):
         return explained.to_dict()

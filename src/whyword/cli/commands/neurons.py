@@ -4,7 +4,18 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options import FoilWords, Ids, MaxMemory, NoFoil, TargetWord, UnitOutput, moved
+from ..options import (
+    FoilWords,
+    Ids,
+    MaxMemory,
+    NoFoil,
+    OldBos,
+    OldNoBos,
+    PromptText,
+    TargetWord,
+    UnitOutput,
+    moved,
+)
 from ..reporting import (
     Allow,
     Chat,
@@ -32,9 +43,7 @@ def _over(option: str) -> Any:
 
 @reporting
 def neurons(
-    prompt: Annotated[
-        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
-    ],
+    prompt: PromptText,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,
@@ -63,6 +72,8 @@ def neurons(
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
     data: Annotated[
         list[str] | None,
         moved(

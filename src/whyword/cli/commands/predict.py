@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..options import OldBos, OldNoBos
 from ..reporting import (
     Allow,
     Chat,
@@ -35,6 +36,8 @@ def predict(
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
 ) -> None:
     """List the tokens that the model would continue with, with logits and probabilities."""
     from ...pipeline.one_prompt import predict

@@ -10,6 +10,7 @@ import { renderExplanation } from "./explanation.js";
 import { renderNeurons } from "./neurons.js";
 import { renderParts } from "./parts.js";
 import { question } from "./sentences.js";
+import { renderSupport } from "./support.js";
 import { renderSurvey } from "./survey.js";
 import { renderTranslation } from "./translation.js";
 
@@ -20,6 +21,7 @@ export const RENDERERS = {
   "whyword.comparison/1": renderComparison,
   "whyword.neurons/1": renderNeurons,
   "whyword.parts/1": renderParts,
+  "whyword.support/1": renderSupport,
   "whyword.survey/1": renderSurvey,
   "whyword.translation/1": renderTranslation,
   "whyword.alignment/1": renderAlignment,
@@ -30,10 +32,12 @@ export const RENDERERS = {
  * several reports; `chosen`: the token of continuations that is open.
  */
 export function renderReport(root, documents, name = "document", chosen = 0) {
+  const { first, routes } = root.dataset;
+  const opening = { first, routes: Number(routes) || undefined };
   const articles = documents.map((record, index) => {
     const id = `${name}-${index + 1}`;
     const render = RENDERERS[record.schema] ?? renderUnknown;
-    return element("article", { id }, ...render(record, id, chosen));
+    return element("article", { id }, ...render(record, id, opening, chosen));
   });
   root.replaceChildren(...(documents.length > 1 ? [contents(documents, name)] : []), ...articles);
 }

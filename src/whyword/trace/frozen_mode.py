@@ -16,19 +16,20 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from .block_tally import BlockTally
 from .frozen_rules import ATTENTION, LINEAR, apply_rule, scale
-from .noted_operation import Listener, Operation, find_dependent, refuse, sort_out
+from .intercepted_operation import Operation, find_dependent, refuse, sort_arguments
 from .row_positions import rows_of, set_rows
 
-__all__ = ["FrozenOperations"]
+__all__ = ["FreezingMode"]
 
 
-class FrozenOperations(TorchFunctionMode):
+class FreezingMode(TorchFunctionMode):
     """Gives operations on what depends on the residual stream the gradient of their frozen map."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, tally: BlockTally) -> None:
         super().__init__()
-        self._listener = listener
+        self._tally = tally
         self._names: dict[Any, str | None] = {}
 
     @no_type_check  # tests check types at run time, but not in every operation of torch
@@ -45,17 +46,17 @@ class FrozenOperations(TorchFunctionMode):
         name = self._names[function]
         if name is None or not torch.is_grad_enabled():
             if name == ATTENTION:  # of a block that is noted later
-                self._listener.see_attention()
+                self._tally.sees_attention = True
             return function(*args, **kwargs)
         dependent, parameters = [], []
-        sort_out(args, dependent, parameters)
-        sort_out(kwargs.values(), dependent, parameters)
+        sort_arguments(args, dependent, parameters)
+        sort_arguments(kwargs.values(), dependent, parameters)
         if parameters:  # they are constants here
             args = tuple(_without_parameters(argument) for argument in args)
             kwargs = {key: _without_parameters(argument) for key, argument in kwargs.items()}
         if not dependent:
             return function(*args, **kwargs)
-        operation = Operation(function, name, args, kwargs, tuple(dependent), self._listener)
+        operation = Operation(function, name, args, kwargs, tuple(dependent), self._tally)
         if any(rows_of(each) is None for each in dependent):
             return refuse(
                 replace(operation, name=f"before {name}, which torch does not show,"), operation.run()
@@ -77,7 +78,7 @@ class FrozenOperations(TorchFunctionMode):
             plain, found = inputs.detach(), outputs.detach()
             if not torch.equal(module(plain.flatten()[:1]), found.flatten()[:1]):
                 return None  # not element by element
-        operation = Operation(module.forward, "forward", (inputs,), {}, (inputs,), self._listener)
+        operation = Operation(module.forward, "forward", (inputs,), {}, (inputs,), self._tally)
         result = scale(operation, found, module)
         _label(operation, result)
         return result

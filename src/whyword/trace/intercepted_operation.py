@@ -1,4 +1,4 @@
-"""One operation of a network that runs, and what is told of it: refused, counted, or followed."""
+"""One operation of torch that a network runs: how a direction is refused there, or a bias counted."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,30 +8,10 @@ from typing import Any, no_type_check
 from torch import Tensor, nn
 
 from ..errors import ModelError
-from .attention import AttentionCall
-from .row_positions import Rows, rows_of
+from .block_tally import BlockTally
+from .row_positions import RowPositions, rows_of
 
-__all__ = ["Listener", "Operation", "count_constant", "depends", "find_dependent", "refuse", "sort_out"]
-
-
-class Listener:
-    """What is told, while a direction is pulled back, of all that is not linear in the residual stream."""
-
-    def add_constant(self, rows: Rows, amounts: Tensor, what: str) -> None:
-        """Take what a bias adds."""
-        raise NotImplementedError
-
-    def see_attention(self) -> None:
-        """Know that the attention that runs is pulled back as a whole."""
-        raise NotImplementedError
-
-    def pull_back(self, call: AttentionCall, rows: Rows, gradient: Tensor) -> Tensor:
-        """Pull a direction back through attention, to the values, whose rows are those."""
-        raise NotImplementedError
-
-    def name_place(self) -> str:
-        """Name the block that runs."""
-        raise NotImplementedError
+__all__ = ["Operation", "count_constant", "depends", "find_dependent", "refuse", "sort_arguments"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +23,7 @@ class Operation:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     dependent: tuple[Tensor, ...]
-    listener: Listener
+    tally: BlockTally
 
     def run(self) -> Any:
         """Compute it."""
@@ -62,7 +42,7 @@ class Operation:
 
 def refuse(operation: Operation, result: Any) -> Any:
     """Let an operation run, but no direction pass it."""
-    what = f"{operation.listener.name_place()}: flow has no rule for the operation {operation.name}"
+    what = f"{operation.tally.place}: flow has no rule for the operation {operation.name}"
     for each in find_dependent(result):
         each.register_hook(partial(_fail, what))  # type: ignore[no-untyped-call]
     return result
@@ -78,19 +58,21 @@ def _fail(what: str, _gradient: Tensor) -> None:
 def count_constant(operation: Operation, result: Tensor, constant: Callable[[], Any]) -> Tensor:
     """Count something that was added where it was added."""
     # The operation itself must not be kept: it holds what it read.
-    rows, listener = rows_of(operation.dependent[0]), operation.listener
+    rows, tally = rows_of(operation.dependent[0]), operation.tally
     assert rows is not None
-    what = f"{listener.name_place()}: {operation.name}"
-    result.register_hook(partial(_count, listener, rows, constant, what))  # type: ignore[no-untyped-call]
+    what = f"{tally.place}: {operation.name}"
+    result.register_hook(partial(_count, tally, rows, constant, what))  # type: ignore[no-untyped-call]
     return result
 
 
-def _count(listener: Listener, rows: Rows, constant: Callable[[], Any], what: str, gradient: Tensor) -> None:
+def _count(
+    tally: BlockTally, rows: RowPositions, constant: Callable[[], Any], what: str, gradient: Tensor
+) -> None:
     own = constant()
     if isinstance(own, Tensor) and own.ndim == 1 and own.shape[0] == gradient.shape[-1]:
-        listener.add_constant(rows, (gradient @ own.to(gradient.dtype))[..., None], what)
+        tally.add_bias(rows, (gradient @ own.to(gradient.dtype))[..., None], what)
     else:
-        listener.add_constant(rows, gradient * own, what)
+        tally.add_bias(rows, gradient * own, what)
 
 
 def depends(argument: Any) -> bool:
@@ -99,18 +81,18 @@ def depends(argument: Any) -> bool:
 
 
 @no_type_check
-def sort_out(arguments: Iterable[Any], dependent: list[Tensor], parameters: list[Tensor]) -> None:
+def sort_arguments(arguments: Iterable[Any], dependent: list[Tensor], parameters: list[Tensor]) -> None:
     """Find what depends on the stream, and parameters that would get a gradient, also in lists."""
     for argument in arguments:
         if isinstance(argument, Tensor):
             if argument.requires_grad:
                 (parameters if isinstance(argument, nn.Parameter) else dependent).append(argument)
         elif isinstance(argument, (list, tuple)):
-            sort_out(argument, dependent, parameters)
+            sort_arguments(argument, dependent, parameters)
 
 
 def find_dependent(result: Any) -> list[Tensor]:
     """Find what depends on the stream in a result."""
     dependent: list[Tensor] = []
-    sort_out([result], dependent, [])
+    sort_arguments([result], dependent, [])
     return dependent
