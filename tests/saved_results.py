@@ -78,6 +78,7 @@ def make_results() -> dict[str, Any]:
         "alignment, empty": whyword.align(translator, [], []),
         "parts": explained.by("word"),
         "parts, spans": whyword.explain(llama, PROMPT, method="flow").by(spans={"who": (2, 8)}),
+        "support": whyword.explain_continuation(llama, PROMPT, "has been. They have.").by(columns="word"),
         "prediction": whyword.predict(gpt2, PROMPT, top=3),
         "neurons": whyword.neurons(llama, PROMPT, **asked, top=2),
         "neurons, experts": whyword.neurons(mixture, PROMPT, top=2),

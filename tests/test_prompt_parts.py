@@ -1,5 +1,6 @@
 """Prompts with named parts, chat turns, and scores by part, which add up like tokens do."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -9,6 +10,9 @@ import whyword
 from whyword.ask.chat_turns import render_chat
 from whyword.ask.prompt import extend_prompt, read_prompt
 from whyword.attribute import Erasure, erase
+from whyword.data import read_datasets
+from whyword.data.dataset_names import SOURCES
+from whyword.data.source_suite import SOURCE_COUNT, make_sources
 from whyword.errors import InputError
 from whyword.ledger import Target
 from whyword.results.prompt_parts import UNITS
@@ -233,3 +237,60 @@ def test_a_prompt_that_is_one_part_cannot_be_erased(model: whyword.Model) -> Non
 def test_parts_are_for_methods_that_erase(model: whyword.Model) -> None:
     with pytest.raises(InputError, match="parts is 'sentence', but logit erases nothing"):
         whyword.explain(model, "A report", method="logit", parts="sentence")
+
+
+# ---------------------------------------------------------------- answers by sentence and part
+
+
+@pytest.fixture(scope="module")
+def continuation(model: whyword.Model, prompt: whyword.FilledPrompt) -> whyword.Continuation:
+    return whyword.explain_continuation(model, prompt, "She has. They have not.", method="flow")
+
+
+def test_every_sentence_of_an_answer_by_every_part(continuation: whyword.Continuation) -> None:
+    table = continuation.by(rows="sentence", columns="part")
+    assert [row.text for row in table.rows] == ["She has.", "They have not."]
+    assert [column.name for column in table.columns][-1] == "answer so far"
+    assert {column.name for column in table.columns if column.source} == {"documents[0]", "documents[1]"}
+    for row in table.rows:
+        whole = continuation.sum(chars=(row.start, row.end))
+        assert sum(row.scores) + row.bias == pytest.approx(whole.ledger.logit, abs=1e-3)
+        assert row.logit == pytest.approx(whole.ledger.logit, abs=1e-6)
+        assert row.supported == (row.share >= table.threshold)
+    assert table[0, "answer so far"] != 0  # the first token of a sentence is seen by its others
+    with pytest.raises(InputError, match="There is no part 'x'"):
+        table[0, "x"]
+
+
+def test_a_sentence_without_a_source_is_flagged(continuation: whyword.Continuation) -> None:
+    assert continuation.by(threshold=0.0).unsupported == ()
+    assert len(continuation.by(threshold=1.0).unsupported) == 2
+
+
+def test_answers_are_divided_by_spans_and_lines_too(continuation: whyword.Continuation) -> None:
+    table = continuation.by(rows="line", columns={"first": (9, 37)})
+    assert len(table) == 1
+    assert {"first", "elsewhere", "answer so far"} <= {column.name for column in table.columns}
+    with pytest.raises(InputError, match="rows is 'token'"):
+        continuation.by(rows="token")
+
+
+# ---------------------------------------------------------------- the built-in suites
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_facts_in_documents_and_turns(name: str) -> None:
+    (dataset,) = read_datasets([name])
+    assert len(dataset) == SOURCE_COUNT
+    for one, two in zip(dataset.examples[::2], dataset.examples[1::2], strict=True):
+        assert (one.target, one.foil) == (two.foil, two.target)
+        assert one.parts == two.parts
+    for example in dataset.examples:
+        ((start, end),) = example.word
+        assert (start, end) in example.parts
+        assert example.target in example.prefix[start:end]
+        others = [example.prefix[a:b] for a, b in example.parts if (a, b) != (start, end)]
+        assert not any(f" {example.target}." in other or f" {example.target} " in other for other in others)
+    positions = Counter(example.columns["position"] for example in dataset.examples)
+    assert max(positions.values()) - min(positions.values()) <= len(dataset) / 16
+    assert make_sources(name).hash == dataset.hash != make_sources(name, seed=1).hash

@@ -31,7 +31,7 @@ def describe_support(document: Document) -> dict[str, Any]:
     rows, columns = document["rows_by"], document["columns_by"]
     said = f"One row per {rows} of the answer, one column per {columns} of the prompt."
     missing = (
-        f"{_MARK} No source supports {', '.join(flagged)}: the strongest has less than {percent} of all scores."
+        f"{_MARK} No source supports {', '.join(flagged)}: the strongest has less than {percent} of scores."
         if flagged
         else f"Every {rows} has a source with at least {percent} of all scores."
     )
