@@ -137,7 +137,7 @@ def test_a_forced_or_forbidden_bos(folder: str) -> None:
 
 @pytest.mark.parametrize("by", ["block", "head", "token", "word"])
 def test_by_and_top(folder: str, by: str) -> None:
-    shown, _ = run("explain", PROMPT, "-m", folder, "--by", by, "--top", "2")
+    shown, _ = run("explain", PROMPT, "-m", folder, "--by", by, "--top", "2", "--method", "alti-logit")
     rows = [line for line in shown.split("\n\n")[1].splitlines() if line.strip()]
     expected = {"block": 3, "head": 5, "token": 2, "word": 2}  # two heads that raise, two that lower
     assert len(rows) == expected[by], shown

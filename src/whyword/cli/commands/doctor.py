@@ -84,7 +84,7 @@ def _print(diagnosis: "Diagnosis") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from ...doctor import IDENTITIES
+    from ...doctor import FLOW_IDENTITIES, IDENTITIES
 
     console = Console(highlight=False)
     console.print(Text(f"{diagnosis.model}: {diagnosis.network}, model type {diagnosis.model_type}"))
@@ -99,13 +99,17 @@ def _print(diagnosis: "Diagnosis") -> None:
     table.add_column("relative error, by tokens")
     for length in diagnosis.errors:
         table.add_column(str(length), justify="right")
-    for identity in IDENTITIES:
+    for identity in (*IDENTITIES, *FLOW_IDENTITIES):
         cells = [_write(errors.get(identity), diagnosis.tolerance) for errors in diagnosis.errors.values()]
         table.add_row(Text(identity.statement), *cells)
     console.print(table)
     console.print()
     if diagnosis.proven:
         console.print(f"[bold green]proven[/]: no error above {diagnosis.tolerance:.0e}", soft_wrap=True)
+        if diagnosis.flow_failure is not None:
+            text = Text.assemble(("without flow", "bold yellow"), f": {diagnosis.flow_failure}")
+            console.print(text, soft_wrap=True)
+            console.print("Use another method: logit and alti-logit need no flow.", soft_wrap=True)
         return
     console.print(Text.assemble(("not proven", "bold red"), f": {diagnosis.failure}"), soft_wrap=True)
     console.print(Text(diagnosis.hint or ""), soft_wrap=True)
@@ -144,15 +148,26 @@ def _print_families(found: "list[Diagnosis]") -> None:
     from ...models.testing.tiny_families import FAMILIES
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("family", "model type", "described as", "error", ""):
+    for heading in ("family", "model type", "described as", "error", "ledger", "flow"):
         table.add_column(heading, no_wrap=True)
     for each in found:
         state = Text("proven", style="green") if each.proven else Text(each.failure or "", style="bold red")
         error = f"{each.largest:.0e}" if each.errors else ""
-        table.add_row(each.model, each.model_type, each.description, error, state)
+        flow = Text("") if not each.proven else Text("proven", style="green")
+        if each.flow_failure is not None:
+            flow = Text("refused", style="bold yellow")
+        table.add_row(each.model, each.model_type, each.description, error, state, flow)
     console = Console(highlight=False)
     console.print(table)
     proven = sum(each.proven for each in found)
-    console.print(f"\n{proven} of {len(found)} proven in {found[0].dtype} with transformers {__version__}")
+    for each in found:
+        if each.flow_failure is not None:
+            console.print(Text(f"{each.model} without flow: {each.flow_failure}"), soft_wrap=True)
+    traced = sum(each.proven and each.flow_failure is None for each in found)
+    console.print(
+        f"\n{proven} of {len(found)} proven, {traced} with flow, in {found[0].dtype} with transformers "
+        f"{__version__}",
+        soft_wrap=True,
+    )
     absent = [name for name in FAMILIES if name not in {each.model for each in found}]
     console.print(f"absent from this version: {', '.join(absent) or 'none'}", soft_wrap=True)
