@@ -35,6 +35,8 @@ __all__ = [
     "describe_survey",
     "describe_translation",
     "name_alignment",
+    "prefer",
+    "read_colours",
     "worded",
 ]
 
@@ -110,9 +112,9 @@ def describe_explanation(document: Document) -> Wording:
         ),
         "sink": warn_of_sink(document),
         "coverage": _cover_logit(document),
-        "legend": _read_colours(quantity if measure.adds_up else None, measure.unit),
+        "legend": read_colours(quantity if measure.adds_up else None, measure.unit),
         "heads": "What every head adds before mixing, summed over tokens. Blocks and heads count from 1.",
-        "head_legend": _read_colours(quantity, "logits"),
+        "head_legend": read_colours(quantity, "logits"),
         "head_rows": _read_heads(document["method"]),
         "account": _close_account(document["account"]) if "account" in document else None,
         **(_describe_flow(document) if document.get("flow") else {}),
@@ -206,7 +208,7 @@ def describe_alignment(document: Document) -> Wording:
 
 def _describe_prediction(document: Document) -> Wording:
     target, foils = document["target"], document["foils"]
-    return {**_describe_step(target, foils, document["ledger"]), "preference": _prefer(target, foils)}
+    return {**_describe_step(target, foils, document["ledger"]), "preference": prefer(target, foils)}
 
 
 def _describe_step(target: Document, foils: Sequence[Document], ledger: Document) -> Wording:
@@ -229,7 +231,7 @@ def _ask_why(target: Document, foils: Sequence[Document]) -> Sentence:
     return join(asked, "?")
 
 
-def _prefer(target: Document, foils: Sequence[Document]) -> Sentence | None:
+def prefer(target: Document, foils: Sequence[Document]) -> Sentence | None:
     """Name the foil that the model itself prefers, where there is one."""
     best = max(foils, key=lambda foil: float(foil["logit"]), default=target)
     if best["logit"] <= target["logit"]:
@@ -256,7 +258,7 @@ def _cover_logit(document: Document) -> str:
     return f"The scores of all tokens {sums}. {rest}"
 
 
-def _read_colours(quantity: str | None, unit: str) -> list[str]:
+def read_colours(quantity: str | None, unit: str) -> list[str]:
     """Name both ends of a colour scale, and what its numbers are; `quantity`: what they add up to."""
     if quantity is None:
         return ["", "", f"in {unit}"]
