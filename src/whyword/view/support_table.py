@@ -11,7 +11,7 @@ from ..errors import InputError
 from .data_frames import frame_of
 from .quoting import Sentence, join, quote
 from .sheet import write_csv
-from .terminal_colour import paint_ground
+from .terminal_colour import colouring, paint_ground
 from .wording import label, signed, write_sentence
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def print_support(
         whole.add_row(Text(label(document["columns"][place]["name"])), *cells)
     if document["rows"][0]["bias"] is not None:
         whole.add_row(Text("bias"), *(Text(signed(row["bias"])) for row in document["rows"]))
-    console.print(whole)
+    with colouring(console):
+        console.print(whole)
     console.print()
     console.print(Text(said["flagged"]))
 
