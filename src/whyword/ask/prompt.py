@@ -10,6 +10,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..models.model import Model
 from ..tokens import Tokens, join_word, spell
+from ..tokens.encoding import encode
 from ..tokens.slow_tokenizers import match_pieces
 from ..tokens.tokens import Place, Token
 from .chat_turns import Message, render_chat
@@ -190,9 +191,9 @@ def _encode(model: Model, text: str, *, add_special: bool) -> Tokens:
     tokenizer = model.tokenizer
     assert tokenizer is not None
     if not tokenizer.is_fast:
-        return spell_pieces(model, text, tokenizer(text, add_special_tokens=add_special).input_ids)
-    encoding = tokenizer(text, add_special_tokens=add_special, return_offsets_mapping=True, verbose=False)
-    return spell_offsets(model, text, encoding)
+        return spell_pieces(model, text, encode(tokenizer, text, add_special_tokens=add_special).input_ids)
+    options: dict[str, Any] = {"return_offsets_mapping": True, "verbose": False}
+    return spell_offsets(model, text, encode(tokenizer, text, add_special_tokens=add_special, **options))
 
 
 def spell_offsets(model: Model, text: str, encoding: Any) -> Tokens:

@@ -146,9 +146,9 @@ class Model:
         """Lengths at which the model may change what it does, and what was compared already."""
         return LengthClasses(self.config)
 
-    @cached_property
+    @property
     def unembedding(self) -> nn.Module:
-        """The module that turns the final residual stream into logits."""
+        """The module that turns the final residual stream into logits; resizing embeddings replaces it."""
         return cast(nn.Module, self.network.get_output_embeddings())
 
     @property
@@ -158,8 +158,9 @@ class Model:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens there are."""
-        return self.unembedding_rows.shape[0]
+        """How many tokens can be read and predicted."""
+        read = cast(Tensor, self.network.get_input_embeddings().weight).shape[0]
+        return min(self.unembedding_rows.shape[0], read)
 
     @property
     def most_tokens(self) -> int | None:
@@ -174,7 +175,7 @@ class Model:
         divisor = self.number(self.architecture.logit_divisor)
         return (1.0 if multiplier is None else multiplier) / (1.0 if divisor is None else divisor)
 
-    @cached_property
+    @property
     def logit_bias(self) -> Float[Tensor, " vocab"] | None:
         """What is added to the logits after the unembedding, where the model adds something."""
         name = self.architecture.logit_bias
