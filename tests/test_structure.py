@@ -29,6 +29,7 @@ ORDER = (
     "data",
     "alignment",
     "inside",
+    "sweep",
     "evaluation",
     "serve",
     "cli",

@@ -7,7 +7,7 @@ from typing import Any
 from .errors import ModelError, ProofError
 from .maths.kernel import implementation
 from .maths.proof import Identity, gather_errors, tolerance_of
-from .models.catalogue import CATALOGUE, GENERAL, find_entries
+from .models.catalogue import CATALOGUE, GENERAL, find_entries, refuse
 from .models.model import Model
 from .models.open import name_source, open_model, read_config, read_dtype
 from .models.testing.shrink import make_small
@@ -84,7 +84,10 @@ def open_to_diagnose(
     found = find_source(source)
     if not random:
         return open_model(found, dtype=dtype, allow=allow)
-    network = make_small(read_config(found, allow)).to(read_dtype(dtype or "float32"))
+    config = read_config(found, allow)
+    if not config.is_encoder_decoder:
+        refuse(config, "A model of this config")
+    network = make_small(config).to(read_dtype(dtype or "float32"))
     return replace(open_model(network), name=name_source(found))
 
 

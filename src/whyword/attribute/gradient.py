@@ -71,7 +71,8 @@ def _differentiate_batch(
     # Whoever calls may have switched gradients off, in either of torch's ways.
     with torch.inference_mode(False), torch.enable_grad():
         embedded = model.network.get_input_embeddings()(pad(model, prompts)).detach().requires_grad_()
-        logits = read_logits(read_out(model, places, Inputs(embedded=embedded)).uncapped, targets)
+        # A copy, since some models (CTRL) scale embeddings in place.
+        logits = read_logits(read_out(model, places, Inputs(embedded=embedded.clone())).uncapped, targets)
         by_place = logits.reshape(len(prompts), places.each)
         gradients = [
             torch.autograd.grad(column.sum(), embedded, retain_graph=place + 1 < places.each)[0]

@@ -13,7 +13,7 @@ from .architecture import Architecture
 from .catalogue import describe, refuse
 from .load_failure import explain_failure, first_line
 from .model import Model
-from .requirements import require_attention, require_same_stacks
+from .requirements import require_attention, require_parts, require_same_stacks
 
 __all__ = ["name_source", "open_model", "read_config", "read_dtype"]
 
@@ -56,13 +56,10 @@ def open_model(
     if device is not None:
         network = network.to(device)
     if not network.config.is_encoder_decoder:
-        refuse(network)
-    if network.get_output_embeddings() is None:
-        raise ModelError(
-            f"{type(network).__name__} has no unembedding.", "Choose a model that predicts tokens."
-        )
+        refuse(network.config, type(network).__name__)
+    config = require_parts(network)
     if architecture is None:
-        architecture = describe(network.config.get_text_config())
+        architecture = describe(config)
     require_same_stacks(network, architecture)
     require_attention(network, architecture)
     return Model(
