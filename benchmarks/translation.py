@@ -15,7 +15,7 @@ import transformers
 
 import whyword
 from whyword.ask.sentence_pair import Pair, pair_up
-from whyword.ledger import Target, close, read_off
+from whyword.ledger import Target, close, compute_entries
 from whyword.pipeline.one_translation import record_pairs
 from whyword.trace import Plan
 from whyword.trace.running import run
@@ -70,7 +70,7 @@ def _update(model: whyword.Model, pairs: list[Pair]) -> None:
     """Read off all updates of a batch, proven, without an explanation for each."""
     trace = record_pairs(model, pairs, Plan())
     targets = [Target(id_) for pair in pairs for id_ in pair.explained]
-    close(model, read_off(model, trace, targets), list(trace.places))
+    close(model, compute_entries(model, trace, targets), list(trace.places))
 
 
 def _pairs(model: whyword.Model) -> list[Pair]:

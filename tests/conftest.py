@@ -26,6 +26,7 @@ from hypothesis import settings
 
 import whyword
 
+import toy_tokenizers
 from families import DISTINCT, FAMILIES, build
 
 settings.register_profile("default", deadline=None, max_examples=25)
@@ -52,6 +53,14 @@ def family(request: pytest.FixtureRequest) -> whyword.Model:
 def distinct(request: pytest.FixtureRequest) -> whyword.Model:
     """The same of families that differ in kind."""
     return load_family(request.param)
+
+
+@pytest.fixture(scope="session")
+def byte_level() -> whyword.Model:
+    """A tiny model with a byte-level tokenizer."""
+    tokenizer = toy_tokenizers.make("byte-level")
+    network = build("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=256)
+    return whyword.load(network, tokenizer=tokenizer)
 
 
 @pytest.fixture(scope="session")

@@ -291,4 +291,5 @@ def test_every_method_is_described_and_offered() -> None:
 
     assert list(METHODS) == [each.value for each in MethodName]
     assert all(callable(method.attribute) for method in METHODS.values())
-    assert [name for name in METHODS if METHODS[name].measure.adds_up] == ["alti-logit", "logit"]
+    adding = {name: each.measure.sum_of for name, each in METHODS.items() if each.measure.adds_up}
+    assert adding == {"alti-logit": "attention", "logit": "attention", "flow": "difference"}

@@ -500,6 +500,8 @@ def test_no_error_tells_the_user_of_the_command_to_write_python() -> None:
 
 def interrupt(arguments: list[str], ready: Callable[[int], bool]) -> tuple[int, str]:
     """Run a command, press Ctrl-C when its process is ready for it, and give exit code and stderr."""
+    if sys.platform == "win32":
+        pytest.skip("Windows sends Ctrl-C to all processes of a console, the tests among them")
     command = [sys.executable, "-m", "whyword", *arguments]
     began = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -558,3 +560,33 @@ def test_the_full_account(folder: str) -> None:
         refused(*asked, "--method", "logit")[0]
         == "--account was given with --continue, or with a method that keeps no mixing."
     )
+
+
+def test_choices_of_options_are_those_of_the_library() -> None:
+    """They are written twice where --help must not import what they name."""
+    from whyword.alignment.aligner import ALIGNMENT_METHODS
+    from whyword.alignment.alignment import CHOICES
+    from whyword.alignment.links import FORMATS
+    from whyword.alignment.symmetry import SYMMETRISATIONS
+    from whyword.alignment.token_scores import STEPS
+    from whyword.cli.commands.align import AlignmentMethod, Choice, LinkFormat, Step, Way
+    from whyword.cli.commands.evaluate import ConventionsName, EvidenceKind
+    from whyword.cli.commands.explain import By
+    from whyword.cli.commands.translate import TranslationBy
+    from whyword.data import EVIDENCE_KINDS
+    from whyword.evaluation.conventions import CONVENTIONS
+    from whyword.view.grid import VIEWS
+    from whyword.view.translation_grid import TRANSLATION_VIEWS
+
+    for options, table in {
+        AlignmentMethod: ALIGNMENT_METHODS,
+        Choice: CHOICES,
+        LinkFormat: FORMATS[:2],
+        Step: STEPS,
+        Way: SYMMETRISATIONS,
+        ConventionsName: CONVENTIONS,
+        EvidenceKind: EVIDENCE_KINDS,
+        By: VIEWS,
+        TranslationBy: TRANSLATION_VIEWS,
+    }.items():
+        assert {each.value for each in options} == set(table), options

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import markdown
 import pytest
 import yaml
 
@@ -314,6 +315,15 @@ def test_relative_links_resolve(path: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
         if not re.match(r"https?:|#", link):
             assert (path.parent / link.split("#")[0]).exists(), link
+
+
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *PAGES], ids=lambda path: path.name)
+def test_no_asterisk_is_left_over(path: Path) -> None:
+    """Bold and italics are closed as they were opened; a page shows no markers of them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    shown = markdown.markdown(text, extensions=["tables", "attr_list"])
+    plain = re.sub(r"<(pre|code)>.*?</\1>", "", shown, flags=re.DOTALL)
+    assert re.findall(r".{0,20}(?:\*\S|\S\*).{0,20}", plain) == []
 
 
 def test_the_citation() -> None:

@@ -213,6 +213,7 @@ print(refused, killed)
 CYCLES = int(os.environ.get("WHYWORD_CYCLES", "8"))
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="starts its processes as POSIX does")
 def test_two_processes_killed_and_resumed_again_and_again(
     folder: Path, model: whyword.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
@@ -279,7 +278,7 @@ def test_a_killed_process_leaves_nothing_that_is_seen(home: Path, source: Source
     process = in_a_process(source, code)
     assert process.stdout is not None
     assert process.stdout.readline() == "now\n"
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.communicate()
     assert any(name.endswith("model.safetensors") for name in seen(home))  # left behind, but aside
     assert not (home / "tiny").exists()

@@ -132,16 +132,6 @@ def test_a_sum_of_positions_goes_down_at_once() -> None:
     assert torch.allclose(together.flow[0].sum() + together.biases.sum(), logit)
 
 
-def test_a_continuation_is_the_sum_of_its_tokens() -> None:
-    model = open_model(build("gpt-oss", torch.float64))
-    continuation = whyword.explain_continuation(model, IDS[:4], IDS[4:7], method="flow", depth=2)
-    whole = continuation.sum()
-    assert torch.allclose(whole.flow.sum(1) + whole.bias, torch.tensor(whole.ledger.logit).double())
-    alone = whyword.explain(model, IDS[:5], target=IDS[5], method="flow", depth=2)
-    assert torch.allclose(continuation[1].flow, alone.flow)
-    assert torch.allclose(continuation[1].scores, alone.scores)
-
-
 @pytest.mark.parametrize("family", ["bloom", "gpt2", "gpt-oss", "mixtral", "deepseek-v3"])
 def test_a_batch_gives_what_each_prompt_gives(family: str) -> None:
     model = open_model(build(family, torch.float64))

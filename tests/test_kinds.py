@@ -63,7 +63,11 @@ def test_every_kind_has_a_result(results: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_everything_in_the_table_is_there(kind: Kind) -> None:
     homes = [kind.result, kind.declared, kind.terminal, kind.frame, kind.wording]
-    for home in [*homes, *kind.formats.values(), *kind.by_head.values()]:
+    for home in [
+        *homes,
+        *kind.formats.values(),
+        *(home for view in kind.views.values() for home in view.values()),
+    ]:
         assert home is None or callable(find_at(home)), home
 
 
@@ -77,9 +81,9 @@ def test_every_format_of_every_kind(kind: Kind, results: dict[str, Any], tmp_pat
             result.save(path)
             content = path.read_bytes()
             assert content.startswith(b"\x89PNG") if ending == ".png" else len(content) > 3, (name, ending)
-        for ending in kind.by_head:
+        for ending in kind.views.get("head", ()):
             result.save(tmp_path / f"heads{ending}", by="head")
-        if not kind.by_head and ".png" in kind.formats:
+        if "head" not in kind.views and ".png" in kind.formats:
             with pytest.raises(whyword.InputError, match=r"There is no picture by head of this"):
                 result.save(tmp_path / "heads.png", by="head")
     with pytest.raises(whyword.InputError, match=r"'x\.pdf' does not end in a known format\."):

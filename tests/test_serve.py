@@ -470,6 +470,7 @@ def folder(toy: whyword.Model, tmp_path: Path) -> Path:
     return tmp_path / "my model [red]"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 def test_the_command_serves_until_it_is_interrupted(folder: Path) -> None:
     command = [
         sys.executable,

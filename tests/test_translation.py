@@ -13,7 +13,7 @@ import whyword
 from whyword.ask.sentence_pair import pair_up
 from whyword.attribute.source_and_prefix import attribute_jointly, mix_jointly, sum_heads
 from whyword.cli.application import application
-from whyword.ledger import Target, read_off
+from whyword.ledger import Target, compute_entries
 from whyword.models.testing.tiny_families import TRANSLATORS, build
 from whyword.pipeline.one_translation import read_foil, record_pairs
 from whyword.tokens.slow_tokenizers import match_pieces
@@ -187,7 +187,7 @@ def test_shares_of_source_and_prefix_add_up_to_one(name: str) -> None:
         assert not source[1, :3, 4:].any()
     assert not mixing.source[0].any()
     torch.testing.assert_close(mixing.encoder.sum(-1), torch.ones_like(mixing.encoder[..., 0]))
-    entries = read_off(model, trace, [Target(5)] * 12)
+    entries = compute_entries(model, trace, [Target(5)] * 12)
     direct, tracked = sum_heads(entries), attribute_jointly(trace, entries, mixing)
     torch.testing.assert_close(
         tracked.source.sum(-1) + tracked.prefix.sum(-1), direct.source.sum(-1) + direct.prefix.sum(-1)

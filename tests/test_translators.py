@@ -8,7 +8,7 @@ import torch
 
 import whyword
 from whyword.ask.sentence_pair import pair_up
-from whyword.ledger import Target, close, read_off, settle
+from whyword.ledger import Target, close, compute_entries, settle
 from whyword.models import open_model
 from whyword.models.testing.tiny_families import TRANSLATORS, build
 from whyword.pipeline.one_translation import record_pairs
@@ -55,14 +55,14 @@ def test_entries_are_what_their_names_say(translator: whyword.Model) -> None:
 
 def test_padding_and_the_order_of_a_batch_change_nothing(translator: whyword.Model) -> None:
     together = record(translator, PROMPTS, EVERYWHERE, Plan(3), SOURCES)
-    entries = read_off(translator, together, TARGETS)
+    entries = compute_entries(translator, together, TARGETS)
     for example, (prompt, source) in enumerate(zip(PROMPTS, SOURCES, strict=True)):
         with keep_precision(torch.float64):
             expected = run(translator, [prompt], [source])[0]
         rows = slice(7 * example, 7 * example + len(prompt))
         torch.testing.assert_close(together.logits[rows], expected, rtol=1e-9, atol=1e-9)
         trace = record(translator, [prompt], Places((range(len(prompt)),)), Plan(3), [source])
-        alone = read_off(translator, trace, TARGETS[rows])
+        alone = compute_entries(translator, trace, TARGETS[rows])
         torch.testing.assert_close(entries.cross_by_head[rows, ..., : len(source)], alone.cross_by_head)
         assert not entries.cross_by_head[rows, ..., len(source) :].any()
         for ours, theirs in zip(together.encoder.contributions, trace.encoder.contributions, strict=True):
@@ -186,6 +186,6 @@ def test_real_weights_over_gold_pairs(opus: whyword.Model, shared: Path) -> None
         trace = record_pairs(opus, batch, Plan())
         tokens = [[*pair.explained, *pair.explained[-1:] * trace.places.each] for pair in batch]
         every = [Target(id_) for ids in tokens for id_ in ids[: trace.places.each]]
-        closed = close(opus, read_off(opus, trace, every), list(trace.places))
+        closed = close(opus, compute_entries(opus, trace, every), list(trace.places))
         worst = max(worst, float(closed.error.max()))
     assert 0 < worst <= 1e-4

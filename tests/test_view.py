@@ -20,17 +20,12 @@ from whyword.view.latex import render_latex
 from whyword.view.terminal import print_document
 from whyword.view.wording import label, proof, signed
 
-import toy_tokenizers
-from families import build
-
 NASTY = "<b>& \x1b[31m $x_1 % # {}\\ ~^ 😀 שלום مرحبا 漢字\n\t'End' [bold] \"x\" | -- `"
 
 
 @pytest.fixture(scope="module")
-def model() -> whyword.Model:
-    tokenizer = toy_tokenizers.make("byte-level")
-    network = build("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=256)
-    return whyword.load(network, tokenizer=tokenizer)
+def model(byte_level: whyword.Model) -> whyword.Model:
+    return byte_level
 
 
 @pytest.fixture(scope="module")

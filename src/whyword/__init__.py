@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from .models import Model
     from .pipeline.loading import load
     from .pipeline.many_prompts import compare_batch, explain_batch
-    from .pipeline.one_prompt import compare, explain, explain_continuation, mixing, predict
+    from .pipeline.one_continuation import explain_continuation
+    from .pipeline.one_prompt import compare, explain, mixing, predict
     from .pipeline.one_translation import explain_translation
     from .results.account import Account, account
     from .results.comparison import Comparison
-    from .results.explanation import Continuation, Explanation
+    from .results.continuation import Continuation
+    from .results.explanation import Explanation
     from .results.prediction import Prediction
     from .results.reading_back import read
     from .results.translation import Translation
@@ -71,7 +73,7 @@ __getattr__ = look_up_in(
         "Account": "results.account",
         "Alignment": "alignment.alignment",
         "Comparison": "results.comparison",
-        "Continuation": "results.explanation",
+        "Continuation": "results.continuation",
         "Explanation": "results.explanation",
         "Ledger": "ledger",
         "Model": "models",
@@ -86,7 +88,7 @@ __getattr__ = look_up_in(
         "evaluate": "evaluation",
         "explain": "pipeline.one_prompt",
         "explain_batch": "pipeline.many_prompts",
-        "explain_continuation": "pipeline.one_prompt",
+        "explain_continuation": "pipeline.one_continuation",
         "explain_translation": "pipeline.one_translation",
         "load": "pipeline.loading",
         "mixing": "pipeline.one_prompt",

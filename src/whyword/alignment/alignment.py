@@ -70,16 +70,16 @@ class Alignment(Shown):
         )
 
     def to_pharaoh(self) -> str:
-        """Give the links as a line of a pharaoh file: `0-0 1-2`, words counted from 0."""
+        """Return the links as a line of a pharaoh file: `0-0 1-2`, words counted from 0."""
         return write_links([Links(frozenset(self.links))], "pharaoh").rstrip("\n")
 
     def to_talp(self) -> str:
-        """Give the links as a line of a talp file: `1-1 2-3`, words counted from 1."""
+        """Return the links as a line of a talp file: `1-1 2-3`, words counted from 1."""
         return write_links([Links(frozenset(self.links))], "talp").rstrip("\n")
 
     @worded
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
+        """Return the JSON document."""
         return {
             "schema": self.schema,
             "model": self.model,

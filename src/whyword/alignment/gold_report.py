@@ -110,7 +110,7 @@ def write_sentences(model: Model, asked: Asked, out: Path, numbers: Sequence[int
 
 
 def _curves(report: AlignmentReport) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Give AER by block, and of all blocks, by what a line of the figure is called."""
+    """Return AER by block, and of all blocks, by what a line of the figure is called."""
     rates: dict[str, list[float]] = {}
     sums: dict[str, float] = {}
     for (method, step, direction), rows in report.rows().items():

@@ -25,7 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..attribute.source_and_prefix import attribute_jointly, mix_jointly, sum_heads
-from ..ledger import Entries, Target, close, read_off
+from ..ledger import Entries, Target, close, compute_entries
 from ..ledger.direction import unembedding_direction
 from ..ledger.parts import AttentionPart, replay
 from ..models.model import Model
@@ -49,7 +49,7 @@ class Recorded:
     @cached_property
     def entries(self) -> Entries:
         """The entries of all ledgers, proven."""
-        entries = read_off(self.model, self.trace, self.targets)
+        entries = compute_entries(self.model, self.trace, self.targets)
         close(self.model, entries, list(self.trace.places))
         return entries
 

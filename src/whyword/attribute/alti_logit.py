@@ -47,7 +47,7 @@ def carry_down(
 
 
 def mix(trace: Trace) -> Float[Tensor, "block stream source"]:
-    """Give M after every block, of one example: each position's stream as a mix of input tokens."""
+    """Return M after every block of one example: each position's residual stream as a mix of tokens."""
     matrices: list[Tensor] = []
     for contributions in trace.decoder.contributions:
         (own,) = contributions.dense()

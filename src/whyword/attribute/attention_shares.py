@@ -20,7 +20,7 @@ __all__ = ["attribute_alti", "attribute_attention", "attribute_rollout"]
 
 
 def attribute_attention(predictions: Predictions) -> Attributions:
-    """Give the attention weights of every explained position in the last block, averaged over heads."""
+    """Return the attention weights of every explained position in the last block, averaged over heads."""
     trace = predictions.trace
     weights = trace.decoder.attention.weights[-1].mean(1).cpu()
     return make_rows(row[: position + 1] for row, position in zip(weights, trace.places, strict=True))

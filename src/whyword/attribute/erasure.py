@@ -99,7 +99,7 @@ WAYS: Mapping[str, Callable[[Sequence[int], Collection[int], range, Sequence[Tar
 
 
 def erase(model: Model, erasures: Sequence[Erasure], way: str = "mask") -> list[Likelihoods]:
-    """Give logits and probabilities of target and foils with sets of tokens erased; what faithfulness needs.
+    """Return logits and probabilities of target and foils with sets of tokens erased (for faithfulness).
 
     All inputs of all erasures are run together, in batches as large as help. The empty set gives the
     prediction itself. A set cannot be the whole context: nothing would be left to predict from.
@@ -134,7 +134,7 @@ def _require_positions(positions: frozenset[int], count: int) -> None:
 
 
 def _erase_each(predictions: Predictions, way: str) -> list[Likelihoods | None]:
-    """Give every prediction without each token of its context, one row for each.
+    """Predict again without each token of the context: one row of logits and probabilities per token.
 
     None for a context of one token: without it nothing is left to predict from.
     """

@@ -17,7 +17,7 @@ parts, would need a description of every family's MLPs, value paths and routers.
 without a rule is refused, and a wrong rule fails the proof.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -36,7 +36,16 @@ from .flow_proof import ProvenFlow, prove_flow
 from .recorded_predictions import Attributions, Predictions, make_rows
 from .source_and_prefix import JointUpdates
 
-__all__ = ["Flow", "Route", "add_flows", "attribute_flow", "find_depth", "trace_flow", "translate_flow"]
+__all__ = [
+    "Flow",
+    "Route",
+    "add_flows",
+    "attribute_flow",
+    "find_depth",
+    "trace_flow",
+    "trace_sum",
+    "translate_flow",
+]
 
 KEPT = 256
 """How many edges are kept of a prediction."""
@@ -67,7 +76,8 @@ class Flow:
     bias: Float[Tensor, " depth"]
     """What biases written above that depth add."""
     routes: tuple[Route, ...]
-    """What attention moves between positions: the 256 strongest edges, strongest first."""
+    """What attention moves between positions: the 256 strongest edges, strongest first; none where flows were
+    added up afterwards."""
 
 
 def attribute_flow(predictions: Predictions) -> Attributions:
@@ -91,16 +101,25 @@ def find_depth(model: Model, depth: int | None) -> int:
 
 def trace_flow(predictions: Predictions) -> list[Flow]:
     """Pull the direction of every prediction back to every depth, and prove what is found there."""
-    trace, flows = predictions.trace, {}
-    for place, pulled, proven in _descend(predictions.model, trace, predictions.targets):
-        for example, places in enumerate(trace.places.ranges):
-            tokens = places[place] + 1
-            flows[example * trace.places.each + place] = Flow(
-                proven.decoder[:, example, :tokens].clone(),
-                proven.bias[:, example].clone(),
-                _list_routes(pulled, example),
-            )
-    return [flow for _, flow in sorted(flows.items())]
+    each = predictions.trace.places.each
+    by_place = [trace_sum(predictions, [place], again=place + 1 < each) for place in range(each)]
+    return [flows[example] for example in range(len(by_place[0])) for flows in by_place]
+
+
+def trace_sum(predictions: Predictions, places: Sequence[int], again: bool = True) -> list[Flow]:
+    """Pull the sum of several predictions back at once, and prove it; give one flow for each example.
+
+    `places`: which of the explained positions of an example are added up, in order. `again`: keep what is
+    needed to pull back once more.
+    """
+    trace = predictions.trace
+    pulled, proven = _descend(predictions.model, trace, predictions.targets, places, again)
+    flows = []
+    for example, positions in enumerate(trace.places.ranges):
+        tokens = positions[places[-1]] + 1
+        flow, bias = proven.decoder[:, example, :tokens].clone(), proven.bias[:, example].clone()
+        flows.append(Flow(flow, bias, _list_routes(pulled, example)))
+    return flows
 
 
 def translate_flow(
@@ -113,7 +132,8 @@ def translate_flow(
     """
     assert model.encoder_stack is not None
     depth, source, prefix = ceil(len(model.encoder_stack.blocks) / 10), [], []
-    for _, _, proven in _descend(model, trace, targets):
+    for place in range(trace.places.each):
+        _, proven = _descend(model, trace, targets, [place], again=place + 1 < trace.places.each)
         assert proven.encoder is not None
         source.append(proven.encoder[depth])
         prefix.append(proven.decoder[0])
@@ -122,18 +142,19 @@ def translate_flow(
 
 
 def _descend(
-    model: Model, trace: Trace, targets: Sequence[Target]
-) -> Iterator[tuple[int, PulledBack, ProvenFlow]]:
-    """Pull one prediction of every example back at once, as examples do not see each other."""
+    model: Model, trace: Trace, targets: Sequence[Target], places: Sequence[int], again: bool
+) -> tuple[PulledBack, ProvenFlow]:
+    """Pull the sum of some predictions of every example back, all examples at once: they see no other."""
     assert trace.frozen is not None
-    each, directions = trace.places.each, unembedding_direction(model, targets)
-    logits, added = read_logits(trace.uncapped, targets), unembedding_bias(model, targets)
-    for place in range(each):
-        own = slice(place, None, each)
-        only = torch.zeros_like(directions)
-        only[own] = directions[own]
-        pulled = trace.frozen.descend(only, again=place + 1 < each)
-        yield place, pulled, prove_flow(model, pulled, logits[own], added[own])
+    chosen = torch.zeros(len(trace.places.ranges), trace.places.each, dtype=torch.bool)
+    chosen[:, list(places)] = True
+    directions = unembedding_direction(model, targets)
+    pulled = trace.frozen.descend(directions * chosen.flatten()[:, None].to(directions), again)
+    logits, added = (
+        (each.view(chosen.shape) * chosen.to(each)).sum(1)
+        for each in (read_logits(trace.uncapped, targets), unembedding_bias(model, targets))
+    )
+    return pulled, prove_flow(model, pulled, logits, added)
 
 
 def _list_routes(pulled: PulledBack, example: int) -> tuple[Route, ...]:
@@ -148,15 +169,13 @@ def _list_routes(pulled: PulledBack, example: int) -> tuple[Route, ...]:
 
 
 def add_flows(one: Flow, two: Flow) -> Flow:
-    """Add the flows of two predictions of which the second has the longer context."""
+    """Add the flows of two predictions of which the second has the longer context.
+
+    Routes of the sum are not known: an edge may be among the strongest of one prediction only.
+    """
     longer = two.by_depth.shape[1] - one.by_depth.shape[1]
-    amounts: dict[tuple[int, int, int, int], float] = {}
-    for route in (*one.routes, *two.routes):
-        place = (route.block, route.head, route.source, route.destination)
-        amounts[place] = amounts.get(place, 0.0) + route.amount
-    routes = sorted((Route(*place, amount) for place, amount in amounts.items()), key=_strength)
     by_depth = torch.nn.functional.pad(one.by_depth, (0, longer)) + two.by_depth
-    return Flow(by_depth, one.bias + two.bias, tuple(routes[:KEPT]))
+    return Flow(by_depth, one.bias + two.bias, ())
 
 
 def _strength(route: Route) -> float:

@@ -45,7 +45,7 @@ def attribute_gradient_times_input(predictions: Predictions) -> Attributions:
 
 
 def _differentiate(predictions: Predictions) -> list[Gradient]:
-    """Give the gradient of every prediction."""
+    """Return the gradient of every prediction."""
     model, prompts, places = predictions.model, predictions.prompts, predictions.trace.places
 
     def fits(batch: Sequence[int]) -> bool:

@@ -1,7 +1,7 @@
-"""Every method by its name: what its scores are, what computes them, and what must be recorded for it.
+"""Every method by name: what its scores mean, which function computes them, what must be recorded for it.
 
-A new method is one file in this folder and one entry here. The table can be had without torch: what computes
-a method is looked up when it is used.
+A new method is one file in this folder and one entry here. Functions are named as text and imported when
+they are used, so that the table can be read without importing torch.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,6 +27,7 @@ __all__ = [
     "measure_of",
     "plan_methods",
     "title_of",
+    "uses_mixing",
 ]
 
 
@@ -71,9 +72,9 @@ class Method:
     computed_by: str
     """The module of this folder and its function: `Predictions` → one matrix per prediction."""
     title: str
-    """What tables and figures call it."""
+    """Its name in tables and figures."""
     compared: bool = True
-    """Whether it is among those that are compared unless methods are named."""
+    """Whether `compare` uses it when no methods are named."""
     published: bool = False
     """Whether it is a column of the paper's table."""
     translated_by: str | None = None
@@ -81,22 +82,22 @@ class Method:
     keeps_mixing: bool = False
     """Whether an explanation keeps the mixing of the explained position."""
     mixed: Callable[[int], int] = _none
-    """In how many blocks, of so many, it needs contributions."""
+    """In how many blocks, given the number of all, it needs contributions."""
     frozen: bool = False
     """Whether it pulls directions back through the run, held fixed: its scores are read at a depth."""
     rolled: Callable[[int], int] = _none
-    """In how many blocks it needs attention between all positions."""
+    """The same for attention weights between all positions."""
     differentiated: Callable[[int], int] = _none
-    """In how many blocks it keeps activations for a backward pass."""
+    """The same for activations that a backward pass needs."""
 
     @property
     def attribute(self) -> Callable[..., Any]:
-        """Give what computes it."""
+        """The function that computes it."""
         return _look_up(self.computed_by)
 
     @property
     def translate(self) -> Callable[..., Any]:
-        """Give what computes it for translations."""
+        """The function that computes it for translations."""
         assert self.translated_by is not None
         return _look_up(self.translated_by)
 
@@ -220,15 +221,15 @@ METHODS: Mapping[str, Method] = {
         title="Random",
     ),
 }
-"""By name; in the order in which they are listed."""
+"""By name, in the order of every list of methods."""
 
 DEFAULT_METHOD = "alti-logit"
 COMPARED = tuple(name for name, method in METHODS.items() if method.compared)
-"""What is compared unless methods are named: every way once, erasure as published."""
+"""What `compare` uses when no methods are named: one of every kind, erasure as published."""
 PUBLISHED = tuple(name for name, method in METHODS.items() if method.published)
 """The columns of the paper's table."""
 TRANSLATION_METHODS = tuple(name for name, method in METHODS.items() if method.translated_by is not None)
-"""Those that explain translations."""
+"""The methods that explain translations."""
 
 
 def find_methods(names: Iterable[str]) -> dict[str, Method]:
@@ -244,19 +245,24 @@ def find_methods(names: Iterable[str]) -> dict[str, Method]:
 
 
 def measure_of(method: str) -> Measure:
-    """Say what a method measures; nothing is claimed of one that is not known."""
+    """Return what a method measures; of an unknown method, that it is unknown."""
     if method not in METHODS:
         return Measure("unknown", "of a method that this version does not know")
     return METHODS[method].measure
 
 
+def uses_mixing(method: str) -> bool:
+    """Return whether the scores of a method come from the mixing of tokens, which is a heuristic."""
+    return method in METHODS and METHODS[method].mixed is not _none
+
+
 def title_of(method: str) -> str:
-    """Give what tables and figures call a method."""
+    """Return the name of a method in tables and figures."""
     return METHODS[method].title if method in METHODS else method
 
 
 def plan_methods(model: "Model", names: Iterable[str]) -> "Plan":
-    """Say what must be recorded for some methods."""
+    """Return what must be recorded for some methods."""
     from ..trace import Plan
 
     methods, blocks = find_methods(names).values(), len(model.blocks)

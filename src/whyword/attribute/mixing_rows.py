@@ -24,7 +24,7 @@ _AT_ONCE = 2**24
 
 @torch.no_grad()
 def mix_rows(model: Model, trace: Trace) -> list[Float[Tensor, "block _"]]:
-    """Give the rows of the explained positions, one of each example.
+    """Return the rows of the explained positions, one of each example.
 
     The trace has the contributions of all blocks but the last.
     """
@@ -36,7 +36,7 @@ def mix_rows(model: Model, trace: Trace) -> list[Float[Tensor, "block _"]]:
 
 
 def _contribute_last(model: Model, trace: Trace) -> Float[Tensor, "example source"]:
-    """Give the rows of C of the last block that belong to the explained positions."""
+    """Return the rows of C of the last block that belong to the explained positions."""
     (sublayer,) = (each for each in model.architecture.decoder.sublayers if isinstance(each, Attention))
     attention = trace.decoder.attention
     weights, values, output = attention.weights[-1], attention.values[-1], attention.output[-1]

@@ -13,7 +13,7 @@ __all__ = ["attribute_random"]
 
 
 def attribute_random(predictions: Predictions) -> Attributions:
-    """Give every token a random score."""
+    """Draw a random score for every token."""
     return make_rows(map(_draw, predictions.contexts))
 
 

@@ -1,4 +1,4 @@
-"""What methods work from: recorded predictions, and what several methods share of what they run besides."""
+"""What every method is given: the recorded predictions, and results that several methods share."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Predictions:
     targets: Sequence[Target]
     ledgers: Sequence[Ledger]
     depth: int | None = None
-    """The depth at which flow is read; None: its own."""
+    """The depth at which flow is read; None: its default."""
     _shared: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     @property
@@ -41,11 +41,11 @@ class Predictions:
 
     @cached_property
     def likelihoods(self) -> Likelihoods:
-        """What the model gives targets and foils, one row for each prediction."""
+        """Logits and probabilities of targets and foils, one row for each prediction."""
         return read_likelihoods(Readout(self.trace.logits, self.trace.uncapped), self.targets)
 
     def share(self, run: Callable[["Predictions"], Shared]) -> Shared:
-        """Run something once for all methods that need it, and give what it gave."""
+        """Call a function of the predictions once, and keep its result for every method that needs it."""
         if run not in self._shared:
             self._shared[run] = run(self)
         found: Shared = self._shared[run]
@@ -53,5 +53,5 @@ class Predictions:
 
 
 def make_rows(scores: Iterable[Float[Tensor, " _"]]) -> Attributions:
-    """Give scores that have no blocks as matrices of one row."""
+    """Return scores that are not split by block as matrices of one row."""
     return [each[None] for each in scores]

@@ -54,21 +54,21 @@ class JointMixing:
     """The prefix's part."""
 
     def shares(self, trace: Trace) -> Float[Tensor, " position"]:
-        """Give the share of the source in the last stream of every explained position."""
+        """Return the share of the source in each explained position's residual stream at the end."""
         return trace.places.pick(self.source[-1]).sum(-1).flatten()
 
 
 def explain_directly(
     model: Model, trace: Trace, entries: Entries, targets: Sequence[Target]
 ) -> tuple[JointUpdates, None]:
-    """Give updates by the position they come from (logit); nothing is said of shares."""
+    """Return updates by the position they come from (logit), without shares of the source."""
     return sum_heads(entries), None
 
 
 def explain_tracked(
     model: Model, trace: Trace, entries: Entries, targets: Sequence[Target]
 ) -> tuple[JointUpdates, Float[Tensor, " position"]]:
-    """Give updates tracked back to the input (alti-logit), and the share of the source at every position."""
+    """Return updates tracked back to the input (alti-logit), and the share of the source by position."""
     mixing = mix_jointly(trace)
     return attribute_jointly(trace, entries, mixing), mixing.shares(trace)
 
@@ -101,7 +101,7 @@ def attribute_jointly(trace: Trace, entries: Entries, mixing: JointMixing) -> Jo
 
 
 def sum_heads(entries: Entries) -> JointUpdates:
-    """Give updates by the position they come from: each stream is taken to keep its token's identity."""
+    """Return updates by the position they come from, taking each residual stream for its token's."""
     assert entries.cross_by_head is not None
     return JointUpdates(entries.cross_by_head.sum(2), entries.by_head.sum(2))
 

@@ -11,7 +11,7 @@ class Command(TyperCommand):
     """A command whose help shows no types of Python."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Give its arguments and options."""
+        """Return its arguments and options."""
         return [_leave_out_type(param) for param in super().get_params(ctx)]
 
 
@@ -19,7 +19,7 @@ class Commands(TyperGroup):
     """All commands; the name of one may be two words."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Give the options before a command."""
+        """Return the options before a command."""
         return [_leave_out_type(param) for param in super().get_params(ctx)]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

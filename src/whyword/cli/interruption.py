@@ -32,12 +32,12 @@ def say_kept(where: Path, count: int, what: str) -> str:
 
 
 def name_command() -> str:
-    """Give the command that runs, as it was typed."""
+    """Return the command that runs, as it was typed."""
     return shlex.join(["whyword", *sys.argv[1:]])
 
 
 def say_stopped(interrupt: KeyboardInterrupt) -> str:
-    """Give the line that an interrupted command leaves with."""
+    """Return the line that an interrupted command leaves with."""
     return f"Stopped: {interrupt if isinstance(interrupt, _StoppedError) else _NOTHING}"
 
 

@@ -21,12 +21,16 @@ __all__ = [
     "MethodName",
     "NoFoil",
     "Output",
+    "PromptText",
     "RunFolder",
+    "SourceFile",
     "SourceLanguage",
     "SplitText",
+    "TargetFile",
     "TargetLanguage",
     "TargetWord",
     "Top",
+    "TranslationModel",
     "UnitOutput",
     "moved",
 ]
@@ -36,6 +40,9 @@ MethodName = Enum("MethodName", {name: name for name in METHODS}, type=str)  # t
 """The methods, as choices of an option."""
 
 METHOD_HELP = f"{', '.join(each.value for each in MethodName)}; may be given several times."
+PromptText = Annotated[
+    str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
+]
 Top = Annotated[int | None, typer.Option("--top", min=1, metavar="N", help="Show only the N strongest.")]
 TargetWord = Annotated[
     str | None,
@@ -88,6 +95,15 @@ MaxMemory = Annotated[
         show_default="what is free",
     ),
 ]
+TranslationModel = Annotated[
+    str | None,
+    typer.Option("--model", "-m", metavar="MODEL", help="A translation model: hub name or folder."),
+]
+SourceFile = Annotated[
+    Path | None,
+    typer.Option("--source", metavar="FILE", help="Sentences, one per line, spaces between words."),
+]
+TargetFile = Annotated[Path | None, typer.Option("--target", metavar="FILE", help="Their translations.")]
 SourceLanguage = Annotated[
     str | None,
     typer.Option(
@@ -130,7 +146,7 @@ RunFolder = Annotated[
 
 
 def moved(flag: str, wrong: str, remedy: Callable[[Any], str]) -> Any:
-    """Give an option that is now elsewhere: it is not in the help, and says where."""
+    """Return an option that is now elsewhere: it is not in the help, and says where."""
 
     def say(value: Any) -> Any:
         if value:

@@ -27,7 +27,7 @@ class Source:
     ids: bool = False
 
     def prompt(self, model: "Model") -> "Prompt":
-        """Give the prompt that a model reads."""
+        """Return the prompt that a model reads."""
         from ..ask.prompt import tokenize
 
         if self.ids:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..attribute.methods import Measure, measure_of
+from ..attribute.methods import Measure, measure_of, uses_mixing
 from ..errors import InputError
 
 __all__ = [
@@ -64,8 +64,8 @@ class Kind:
     A function of the document; of .png and .svg, of the document and the form ("png"); of .html, of all
     documents that one page shows.
     """
-    by_head: Mapping[str, str] = field(default_factory=dict)
-    """The same of pictures of blocks × heads, of kinds that have them."""
+    views: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The same of other views (by head, depth or routes), of kinds that have them."""
     by: str | None = None
     """What it is shown by in the terminal unless told otherwise."""
     frame: str | None = None
@@ -85,7 +85,19 @@ _SCORES = {
 }
 """What shows scores of tokens."""
 _SCORES_FRAME = "view.data_frames:make_frame"
-_HEADS = dict.fromkeys((".png", ".svg"), "view.unit_plots:render_heads")
+_HEADS = {"head": dict.fromkeys((".png", ".svg"), "view.unit_plots:render_heads")}
+_FLOW = {
+    "depth": {
+        ".tex": "view.latex:render_depth_latex",
+        **dict.fromkeys((".png", ".svg"), "view.plots:render_depth_plot"),
+        ".csv": "view.route_list:render_depth_csv",
+    },
+    "routes": {
+        ".tex": "view.route_picture:render_route_latex",
+        **dict.fromkeys((".png", ".svg"), "view.route_picture:render_route_plot"),
+        ".csv": "view.route_list:render_route_csv",
+    },
+}
 
 KINDS: tuple[Kind, ...] = (
     Kind(
@@ -95,7 +107,7 @@ KINDS: tuple[Kind, ...] = (
         declared="results.explanation:ExplanationDocument",
         terminal="view.terminal:print_document",
         formats=_SCORES,
-        by_head=_HEADS,
+        views={**_HEADS, **_FLOW},
         by="block",
         frame=_SCORES_FRAME,
         wording="view.sentences:describe_explanation",
@@ -103,8 +115,8 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         name="continuation",
         schema=CONTINUATION_SCHEMA,
-        result="results.explanation:Continuation",
-        declared="results.explanation:ContinuationDocument",
+        result="results.continuation:Continuation",
+        declared="results.continuation:ContinuationDocument",
         terminal="view.terminal:print_document",
         formats=_SCORES,
         by="block",
@@ -118,7 +130,7 @@ KINDS: tuple[Kind, ...] = (
         declared="results.comparison:ComparisonDocument",
         terminal="view.terminal:print_document",
         formats=_SCORES,
-        by_head=_HEADS,
+        views=_HEADS,
         by="token",
         frame=_SCORES_FRAME,
         wording="view.sentences:describe_comparison",
@@ -268,7 +280,9 @@ def notes_of(methods: Iterable[str]) -> dict[str, str]:
     measures = {name: measure_of(name) for name in names}
     others = [name for name in names if not measures[name].adds_up]
     blind = [name for name in names if not measures[name].contrastive]
-    mixing = "alti" in names or any(each.adds_up and each.sum_of == "attention" for each in measures.values())
+    mixing = any(map(uses_mixing, names)) or any(
+        each.adds_up and each.sum_of == "attention" for each in measures.values()
+    )
     whole = any(each.adds_up and each.sum_of == "difference" for each in measures.values())
     notes = {"exact": _EXACT}
     if mixing:

@@ -29,7 +29,7 @@ _WORDING_FIELD = "Sentences that views show with the numbers, by what they say."
 
 
 def check_document(kind: Kind, document: Document) -> Any:
-    """Give the declared dataclass of a document that fits its kind; refuse another, naming the place."""
+    """Return the declared dataclass of a document that fits its kind; refuse another, naming the place."""
     from pydantic import ValidationError
 
     try:
@@ -41,7 +41,7 @@ def check_document(kind: Kind, document: Document) -> Any:
 
 
 def make_schema(kind: Kind) -> dict[str, Any]:
-    """Give the JSON Schema of a kind."""
+    """Return the JSON Schema of a kind."""
     from pydantic.json_schema import GenerateJsonSchema
 
     generated = _drop_titles(_adapter(kind).json_schema())
@@ -63,7 +63,7 @@ def name_place(document: Any, parts: Sequence[int | str]) -> str:
 
 
 def describe_fields(declared: type) -> dict[str, str]:
-    """Give the docstrings of the fields of a dataclass, those of its bases too, on one line each."""
+    """Return the docstrings of the fields of a dataclass, those of its bases too, on one line each."""
     described: dict[str, str] = {}
     for each in reversed(declared.__mro__):
         if not dataclasses.is_dataclass(each):
@@ -91,7 +91,7 @@ def _adapter(kind: Kind) -> "TypeAdapter[Any]":
 
 
 def _to_json_type(hint: Any) -> Any:
-    """Give the type that JSON has in the place of a declared one: objects for dataclasses, arrays for tuples.
+    """Return the JSON type of a declared type: objects for dataclasses, arrays for tuples.
 
     What fits is made into what was declared.
     """
@@ -116,12 +116,12 @@ def _to_json_type(hint: Any) -> Any:
 
 @cache
 def _share_object(declared: type) -> Any:
-    """Give the same type every time, so that a JSON Schema defines it once."""
+    """Return the same type every time, so that a JSON Schema defines it once."""
     return _to_object(declared, {})
 
 
 def _to_object(declared: Any, named: Mapping[str, Any]) -> Any:
-    """Give the object that a dataclass is in JSON; `named`: further fields of it."""
+    """Return the object that a dataclass is in JSON; `named`: further fields of it."""
     from pydantic import AfterValidator, Field
     from typing_extensions import NotRequired, TypedDict
 

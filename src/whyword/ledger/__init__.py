@@ -1,8 +1,8 @@
 """Settle: turn a trace and a direction into exact updates that add up to the logit, and prove it."""
 
 from .direction import Target, contrast, read_choices, read_logits
-from .entries import Entries, read_off
-from .ledger import Ledger, close, give_ledgers, settle
+from .entries import Entries, compute_entries
+from .ledger import Ledger, close, make_ledgers, settle
 from .likelihoods import Likelihoods, read_likelihoods
 
 __all__ = [
@@ -11,11 +11,11 @@ __all__ = [
     "Likelihoods",
     "Target",
     "close",
+    "compute_entries",
     "contrast",
-    "give_ledgers",
+    "make_ledgers",
     "read_choices",
     "read_likelihoods",
     "read_logits",
-    "read_off",
     "settle",
 ]

@@ -37,7 +37,7 @@ class Target:
 def contrast(
     choices: Float[Tensor, "position choice ..."], targets: Sequence[Target]
 ) -> Float[Tensor, "position ..."]:
-    """Give the target minus the mean of its foils, at every position; columns are those of `list_choices`."""
+    """Return target minus mean of foils at every position; the columns are those of `list_choices`."""
     most = choices.shape[1]
     weights = choices.new_tensor(
         [
@@ -56,14 +56,14 @@ def list_choices(targets: Sequence[Target], device: torch.device) -> Int[Tensor,
 
 
 def unembedding_direction(model: Model, targets: Sequence[Target]) -> Float[Tensor, "position unembedded"]:
-    """Give the direction of each target where the unembedding reads it."""
+    """Return the direction of each target in the space that the unembedding reads."""
     rows = model.unembedding_rows
     directions = contrast(rows[list_choices(targets, rows.device)].to(model.compute_dtype), targets)
     return directions if model.logit_multiplier == 1 else directions * model.logit_multiplier
 
 
 def unembedding_bias(model: Model, targets: Sequence[Target]) -> Float[Tensor, " position"]:
-    """Give what the unembedding's own bias, and one that is added to the logits, add to each target."""
+    """Return what the biases of unembedding and logits add to each target."""
     added = torch.zeros(len(targets), dtype=model.compute_dtype, device=model.device)
     bias = output_bias(model.unembedding, model.compute_dtype)
     for each, factor in ((bias, model.logit_multiplier), (model.logit_bias, 1.0)):
@@ -76,7 +76,7 @@ def unembedding_bias(model: Model, targets: Sequence[Target]) -> Float[Tensor, "
 def read_choices(
     logits: Float[Tensor, "position vocab"], targets: Sequence[Target]
 ) -> Float[Tensor, "position choice"]:
-    """Read a number of each target and its foils."""
+    """Read the logits of each target and its foils."""
     return logits.gather(1, list_choices(targets, logits.device))
 
 

@@ -14,7 +14,7 @@ from ..trace import StackTrace, Trace
 from .direction import Target, read_choices, read_logits, unembedding_bias, unembedding_direction
 from .parts import AttentionPart, prove_attention, replay
 
-__all__ = ["Entries", "enter_stack", "read_off"]
+__all__ = ["Entries", "compute_entries", "enter_stack"]
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,14 @@ class Entries:
     unembedding_bias: Float[Tensor, " position"]
     logit: Float[Tensor, " position"]
     logit_rounding: Float[Tensor, " position"]
-    """How far rounding alone can take the logit from its sum: by the logits of target and foils, whatever is
-    left of them when they are subtracted."""
+    """The rounding error of the logits of target and foils themselves, which their difference inherits."""
     cross_by_head: Float[Tensor, "position block head source"] | None = None
-    """What cross-attention adds, of a model with an encoder; nothing where sources are padding."""
+    """What cross-attention adds, where the model has an encoder; zero at padding."""
     cross_attention_bias: Float[Tensor, "position block"] | None = None
 
 
-def read_off(model: Model, trace: Trace, targets: Sequence[Target]) -> Entries:
-    """Read off every update of the targets, one for each position, and prove what they were made of."""
+def compute_entries(model: Model, trace: Trace, targets: Sequence[Target]) -> Entries:
+    """Compute every update of the targets, one for each position, and prove each block and head."""
     stack = model.decoder_stack
     parts = replay(model, stack, trace.decoder)
     direction, norm_bias = enter_stack(model, trace, unembedding_direction(model, targets))
@@ -76,7 +75,7 @@ def read_off(model: Model, trace: Trace, targets: Sequence[Target]) -> Entries:
 
 
 def _find_rounding(model: Model, trace: Trace, targets: Sequence[Target]) -> Float[Tensor, " position"]:
-    """Give what the logits of targets and foils can be off by together, in the type of the model."""
+    """Return the rounding error of the logits of target and foils, in the type of the model."""
     logits = read_choices(trace.uncapped, targets).abs()
     foils = [[1 / max(1, len(target.foils))] * len(target.foils) for target in targets]
     most = logits.shape[1] - 1
@@ -87,7 +86,7 @@ def _find_rounding(model: Model, trace: Trace, targets: Sequence[Target]) -> Flo
 def _read_attention(
     model: Model, stack: LoadedStack, part: AttentionPart, directions: Float[Tensor, "block position model"]
 ) -> Float[Tensor, "position block head source"]:
-    """Read off what an attention sub-layer adds, and prove it."""
+    """Compute what an attention sub-layer adds, and prove its heads and their sum."""
     read, sums = [], []
     for block, context in enumerate(part.give_contexts()):
         read.append(part.read(block, directions[block]))
@@ -109,8 +108,8 @@ def enter_stack(
 ) -> tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]:
     """Pull directions back from the unembedding to the stream after the last block.
 
-    Gives them with what the final norm's bias adds, after proving that the frozen norm of the last stream is
-    what the model unembedded.
+    Also returns what the final norm's bias adds, after proving that the frozen final norm of the residual
+    stream is what the model unembedded.
     """
     stack, stream = model.architecture.decoder, trace.decoder.stream_out[-1]
     direction, output = direction.to(stream.device), stream

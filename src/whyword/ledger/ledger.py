@@ -1,4 +1,4 @@
-"""The ledger: every update of a prediction, in logits, adding up to the model's own number [eq. 1–8].
+"""The ledger: direct logit attribution, with every update in logits and their sum proven [eq. 1–8].
 
     embedding + Σ_l attention[l, h, j] + Σ_l attention output bias[l] + Σ_l mlp[l]
     + norm biases + unembedding bias  =  logit
@@ -6,8 +6,8 @@
 In a model with an encoder, cross-attention adds to it in the same way, from the encoder's positions.
 
 The direction of the logit is pulled back once, from the unembedding down through every frozen norm; an
-update is what was written times that direction. No entry is ever what is left over: a remainder would hide
-any error.
+update is the dot product of that direction with what was written to the residual stream. No entry is ever a
+remainder, which would hide any error.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
 from ..trace import Trace
 from .direction import Target
-from .entries import Entries, read_off
+from .entries import Entries, compute_entries
 
-__all__ = ["Closed", "Ledger", "close", "give_ledgers", "settle"]
+__all__ = ["Closed", "Ledger", "close", "make_ledgers", "settle"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Ledger:
     """All updates of one prediction, in logits, on the CPU."""
 
     embedding: float
-    """What the position's own embedding adds."""
+    """What the embedding of the explained position adds."""
     attention: Float[Tensor, " block"]
     """What attention adds: the sum of `by_head` over heads and sources."""
     attention_bias: Float[Tensor, " block"]
@@ -51,7 +51,7 @@ class Ledger:
     by_head: Float[Tensor, "block head source"]
     """What each source adds through each head of each block."""
     cross_attention: Float[Tensor, " block"] | None = None
-    """What cross-attention adds, of a model with an encoder: the sum of `cross_by_head`."""
+    """What cross-attention adds, where the model has an encoder: the sum of `cross_by_head`."""
     cross_attention_bias: Float[Tensor, " block"] | None = None
     """What the bias of each cross-attention's output projection adds."""
     cross_by_head: Float[Tensor, "block head source_token"] | None = None
@@ -60,11 +60,11 @@ class Ledger:
 
 def settle(model: Model, trace: Trace, targets: Sequence[Target]) -> tuple[Ledger, ...]:
     """Settle the ledger of every position of a trace, one target each, and prove it."""
-    return give_ledgers(model, trace, read_off(model, trace, targets))
+    return make_ledgers(model, trace, compute_entries(model, trace, targets))
 
 
-def give_ledgers(model: Model, trace: Trace, entries: Entries) -> tuple[Ledger, ...]:
-    """Give the ledger of every position of a trace, proven, from its entries."""
+def make_ledgers(model: Model, trace: Trace, entries: Entries) -> tuple[Ledger, ...]:
+    """Make the ledger of every position of a trace from its entries, and prove their sums."""
     closed = close(model, entries, list(trace.places))
     single = (
         each.tolist()
@@ -90,7 +90,7 @@ def give_ledgers(model: Model, trace: Trace, entries: Entries) -> tuple[Ledger, 
             logit=logit,
             error=error,
             by_head=entries.by_head[row, :, :, : position + 1].clone(),  # not a view of all positions
-            **_give_cross(entries, closed, trace, row),
+            **_cross_entries(entries, closed, trace, row),
         )
         for row, (position, embedding, norm_bias, unembedding_bias, total, logit, error) in enumerate(
             zip(trace.places, *single, strict=True)
@@ -131,8 +131,8 @@ def close(model: Model, entries: Entries, positions: Sequence[int]) -> Closed:
     return Closed(attention, cross, total, error)
 
 
-def _give_cross(entries: Entries, closed: Closed, trace: Trace, row: int) -> dict[str, Tensor]:
-    """Give what cross-attention adds at one position, of a model that has it."""
+def _cross_entries(entries: Entries, closed: Closed, trace: Trace, row: int) -> dict[str, Tensor]:
+    """Return the entries of cross-attention at one position, none where the model has no encoder."""
     if closed.cross_attention is None or trace.lengths is None:
         return {}
     assert entries.cross_by_head is not None

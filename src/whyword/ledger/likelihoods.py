@@ -1,4 +1,4 @@
-"""What the model itself gives target and foils: logits and probabilities."""
+"""The model's own logits and probabilities of target and foils."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

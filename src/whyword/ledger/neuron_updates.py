@@ -48,7 +48,7 @@ class NeuronEntries:
 
 @torch.no_grad()
 def settle_neurons(model: Model, trace: Trace, targets: Sequence[Target]) -> Iterator[NeuronEntries]:
-    """Give what the neurons of every block add, from the last block to the first, and prove each."""
+    """Return what the neurons of every block add, from the last block to the first, and prove each."""
     parts = replay(model, model.decoder_stack, trace.decoder)
     direction, _ = enter_stack(model, trace, unembedding_direction(model, targets))
     for block in reversed(range(len(model.blocks))):
@@ -106,7 +106,7 @@ def _prove(
 def push_forward(
     model: Model, trace: Trace, block: int, values: Float[Tensor, "vector model"]
 ) -> Float[Tensor, "vector vocab"]:
-    """Give what vectors that a block's MLP writes would add to every logit, at the one explained position.
+    """Return what vectors that a block's MLP writes would add to every logit, at the one explained position.
 
     Along the stream, through every norm frozen: what later blocks make of them is not in it.
     """

@@ -1,11 +1,13 @@
-"""Blocks, replayed from their recorded parts: the second identity, and the norms they froze.
+"""Blocks of the residual stream, added up again from their recorded parts, with frozen norms.
 
-head:       Σ_j A[h,t,j] v[h,j]                   =  what the model's own attention gave: context[h,t]
-attention:  Σ_h context[h,t] W_O[h] + b_O         =  what the output projection gave
-block:      stream in + all that was written      =  stream out
+Three identities are proven of every block at the explained positions:
 
-Blocks are replayed side by side, each from the stream that entered it: at one position the sums are small,
-and what costs is how many there are.
+head:       Σ_j A[h,t,j] v[h,j]                   =  output of the model's own attention: context[h,t]
+attention:  Σ_h context[h,t] W_O[h] + b_O         =  output of the output projection
+block:      stream in + outputs of all sub-layers  =  stream out
+
+All blocks are added up at once, each from the stream that entered it: one large operation is faster than
+many small ones.
 """
 
 from collections.abc import Sequence
@@ -27,25 +29,25 @@ from ..trace import AttentionTrace, MlpTrace, StackTrace
 __all__ = ["AttentionPart", "MlpPart", "Part", "prove_attention", "replay"]
 
 _SMALL = 0.01
-"""Components of the stream that are smaller, beside the others, are held to this share of them."""
+"""Errors of small components are relative to this share of the stream's root mean square."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A recorded sub-layer of all blocks, with the norms that lie between it and the stream after it."""
+    """A recorded sub-layer of all blocks, with the norms between its output and the residual stream."""
 
     norm_after: FrozenNorm | None
     norm_sum: FrozenNorm | None
     multiplier: float
-    """Of what is written."""
+    """The factor that the model applies to the output (Granite)."""
 
     def write(self, output: Float[Tensor, "block position model"]) -> Float[Tensor, "block position model"]:
-        """Give what is added to the stream for what the sub-layer gave."""
+        """Return what is added to the residual stream for an output of the sub-layer."""
         written = output if self.norm_after is None else self.norm_after.apply(output)
         return written if self.multiplier == 1 else written * self.multiplier
 
     def count_roundings(self) -> int:
-        """Count how often what is written is rounded before it is in the stream: in norms twice."""
+        """Count how often an output is rounded before it is in the residual stream: twice in a norm."""
         return 1 + 2 * (self.norm_after is not None) + (self.multiplier != 1)
 
     def pull_back(
@@ -55,7 +57,7 @@ class Part:
     ]:
         """Pull a direction of the stream above the sub-layer back through its norms.
 
-        Gives the direction of the stream below, that of what the sub-layer writes, and what the norms'
+        Returns the direction of the stream below, that of what the sub-layer writes, and what the norms'
         biases add (0 where there are none).
         """
         bias: Tensor | float = 0.0
@@ -96,7 +98,7 @@ class AttentionPart(Part):
     def update(
         self, read: Sequence[Float[Tensor, "position _written"]]
     ) -> Float[Tensor, "position block head source"]:
-        """Give A[h,t,j] · (v[h,j] · (W_O[h] u)): what each source adds through each head [eq. 6, 8].
+        """Return A[h,t,j] · (v[h,j] · (W_O[h] u)): what each source adds through each head [eq. 6, 8].
 
         `read`: W_O u by block. The result is on the CPU.
         """
@@ -119,7 +121,7 @@ class AttentionPart(Part):
         return updates[0] if len(updates) == 1 else torch.cat(updates, dim=1)
 
     def give_contexts(self) -> list[Float[Tensor, "_head position _dim"]]:
-        """Give what the model's own attention gave, head by head, by block."""
+        """Return the output of the model's own attention by block and head."""
         return [
             rearrange(context, "position (head dim) -> head position dim", head=weight.shape[0])
             for context, weight in zip(self.trace.contexts, self.weights, strict=True)
@@ -128,7 +130,7 @@ class AttentionPart(Part):
     def add_up(
         self, block: int, context: Float[Tensor, "_head position _dim"]
     ) -> tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]:
-        """Give what all heads wrote together for what they read, and the sum of their squared lengths."""
+        """Return the sum of what all heads write, and the sum of their squared lengths."""
         heads = context @ self.weights[block]
         return heads.sum(0), heads.square().sum((0, 2))
 

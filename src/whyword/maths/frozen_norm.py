@@ -33,7 +33,7 @@ class FrozenNorm:
     """Whether the mean is subtracted."""
 
     def at(self, block: int) -> "FrozenNorm":
-        """Give the norm of one of many blocks."""
+        """Return the norm of one of many blocks."""
         bias = None if self.bias is None else self.bias[block]
         return FrozenNorm(self.scale[block], self.weight[block], bias, self.centred)
 
@@ -57,7 +57,7 @@ class FrozenNorm:
         return mapped if self.bias is None else mapped + self.bias
 
     def bound(self, errors: Float[Tensor, "*block position model"]) -> Float[Tensor, "*block position model"]:
-        """Give how large errors of that size can become by the linear part."""
+        """Return how large errors of that size can become by the linear part."""
         if self.centred:
             errors = errors + errors.mean(-1, keepdim=True)
         return self.scale * self.weight.abs() * errors
@@ -68,7 +68,7 @@ class FrozenNorm:
         return direction - direction.mean(-1, keepdim=True) if self.centred else direction
 
     def project_bias(self, direction: Float[Tensor, "position model"]) -> Float[Tensor, " position"]:
-        """Give what the bias adds in a direction."""
+        """Return what the bias adds in a direction."""
         if self.bias is None:
             return direction.new_zeros(direction.shape[0])
         return direction @ self.bias[0]

@@ -113,12 +113,12 @@ def gather_errors() -> Iterator[dict[Identity, float]]:
 
 
 def tolerance_of(dtype: torch.dtype) -> float:
-    """Give the error that is allowed for weights of a type, relative to the sum of what was added up."""
+    """Return the error that is allowed for weights of a type, relative to the sum of what was added up."""
     return _TOLERANCES[dtype]
 
 
 def rounding_of(dtype: torch.dtype) -> float:
-    """Give the error that rounding in one block can leave, relative to the vector that was rounded."""
+    """Return the error that rounding in one block can leave, relative to the vector that was rounded."""
     return _ROUNDINGS[dtype]
 
 

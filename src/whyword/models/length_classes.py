@@ -59,7 +59,7 @@ class LengthClasses:
         self.compared: set[Hashable] = set()
 
     def find(self, tokens: int) -> Hashable:
-        """Give the class of a length: its place between the thresholds."""
+        """Return the class of a length: its place between the thresholds."""
         place = bisect_left(self.thresholds, tokens), bisect_right(self.thresholds, tokens)
         return (*place, tokens) if self._grows or tokens > self._selected else place
 

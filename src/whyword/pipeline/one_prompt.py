@@ -1,14 +1,12 @@
 """The whole pipeline in one call: text → Tokens → Trace → Ledger → Attribution."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
-from operator import index
 
 from jaxtyping import Float
 from torch import Tensor
 
-from ..ask.prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require_tokens, token_text
-from ..ask.question import AUTO, Question, choose, pose
+from ..ask.prompt import Prompt, extend_prompt, read_prompt, token_text
+from ..ask.question import Question, choose, pose
 from ..attribute import METHODS, Predictions, find_methods, plan_methods
 from ..attribute.alti_logit import mix
 from ..attribute.flow import find_depth, trace_flow
@@ -18,13 +16,13 @@ from ..errors import InputError
 from ..ledger import Target, read_choices, read_likelihoods, settle
 from ..models.model import Model
 from ..results.comparison import Comparison
-from ..results.explanation import Continuation, Explanation
+from ..results.explanation import Explanation
 from ..results.prediction import Choice, Prediction
 from ..tokens import Tokens
-from ..trace import Places, Plan, Readout, Trace, generate, record
+from ..trace import Places, Plan, Readout, Trace, record
 from ..trace.memory_plan import Request, make_plan
 
-__all__ = ["compare", "explain", "explain_continuation", "mixing", "predict"]
+__all__ = ["compare", "explain", "mixing", "predict"]
 
 Word = str | int
 
@@ -77,46 +75,6 @@ def compare(
     return comparison
 
 
-def explain_continuation(
-    model: Model,
-    prompt: Prompt,
-    continuation: str | Sequence[int] | None = None,
-    *,
-    foil: str | None = "auto",
-    method: str = DEFAULT_METHOD,
-    depth: int | None = None,
-    new_tokens: int = 20,
-    max_memory: int | str | None = None,
-) -> Continuation:
-    """Explain every token of a continuation from one recorded pass, or a few.
-
-    `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
-    `foil`: "auto": the runner-up at each position; None: no contrast. `.sum()` explains the whole
-    continuation.
-    `depth`, `max_memory`: see `explain`.
-    """
-    names = list_methods([method])
-    require_depth(require_decoder(model), depth, names)
-    if foil not in (None, AUTO):
-        raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
-    tokens = read_prompt(model, prompt)
-    ids = _continuation_ids(model, tokens, continuation, new_tokens)
-    context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
-    explanations: list[Explanation] = []
-    # A pass may be no longer than what is predicted from, beyond a length where the model may change.
-    for _, group in groupby(range(len(tokens), len(context) + 1), model.lengths.find):
-        lengths = [*group]
-        own, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
-        trace = record_contexts(model, [own], places, names, max_memory)
-        targets = [
-            choose(Question((), id_, (), runner_up=foil == AUTO), logits)
-            for id_, logits in zip(ids[len(explanations) :], trace.logits, strict=False)
-        ]
-        compared = compare_trace(model, [own], trace, targets, names, [0], depth)
-        explanations += [comparison[method] for comparison in compared]
-    return Continuation(tuple(explanations))
-
-
 def predict(model: Model, prompt: Prompt, *, top: int = 10) -> Prediction:
     """Return the most likely next tokens, the likeliest first."""
     if top < 1:
@@ -145,7 +103,7 @@ def list_methods(names: Sequence[str] | None) -> list[str]:
 
 
 def require_depth(model: Model, depth: int | None, methods: Sequence[str]) -> None:
-    """Refuse a depth that the model has not, or that none of the methods is read at."""
+    """Refuse a depth that the model does not have, or that no method uses."""
     if depth is None:
         return
     having = [name for name, method in METHODS.items() if method.frozen]
@@ -216,11 +174,14 @@ def compare_trace(
     forced: Sequence[int],
     depth: int | None = None,
 ) -> Iterator[Comparison]:
-    """Explain every position of a trace by every method, example after example."""
+    """Explain every position of a trace by every method, example after example.
+
+    `forced`: how many tokens at the end of each context were appended because target and foil share them.
+    """
     ledgers = settle(model, trace, targets)
     predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers, depth)
     attributions = {name: METHODS[name].attribute(predictions) for name in methods}
-    # One position per example only: for every position of a continuation it would cost as much as the run.
+    # Only for one position per example: for all of a continuation it would cost as much as the run itself.
     kept = any(METHODS[name].keeps_mixing for name in methods) and trace.places.each == 1
     mixing = mix_rows(model, trace) if kept else None
     flows = predictions.share(trace_flow) if trace.frozen is not None else None
@@ -228,13 +189,13 @@ def compare_trace(
     for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
         example = row // trace.places.each
         before = contexts[example].first(position + 1)
-        own, *foils = _list_choices(model, before, target, *numbers[row])
+        chosen, *foils = _list_choices(model, before, target, *numbers[row])
         yield Comparison(
             model=model.name,
             tokens=before,
             forced=forced[example],
             position=position,
-            target=own,
+            target=chosen,
             foils=tuple(foils),
             by_block={name: matrices[row].float() for name, matrices in attributions.items()},
             ledger=ledgers[row],
@@ -267,23 +228,3 @@ def _list_choices(
         Choice(id_, token_text(model, id_, before), logit, probability, cap)
         for id_, logit, probability, cap in zip(target.choices, logits, probabilities, capped, strict=False)
     )
-
-
-def _continuation_ids(
-    model: Model, prompt: Tokens, continuation: str | Sequence[int] | None, new_tokens: int
-) -> list[int]:
-    if isinstance(continuation, str):
-        return continue_prompt(model, prompt, continuation)
-    if continuation is not None:
-        ids = [index(id_) for id_ in continuation]
-        if not ids:
-            raise InputError(
-                "The continuation is empty.", "Pass at least one token, or None to generate some."
-            )
-        require_tokens(model, ids)
-        return ids
-    room = new_tokens if model.most_tokens is None else min(new_tokens, model.most_tokens - len(prompt) + 1)
-    if room < 1:
-        raise InputError(f"new_tokens is {new_tokens}.", "Let the model generate at least one token.")
-    generated: list[int] = generate(model, prompt.ids, room)
-    return generated

@@ -8,7 +8,7 @@ from ..ask.question import first_difference
 from ..ask.sentence_pair import Pair, Text, encode_target, pair_up
 from ..attribute.methods import DEFAULT_METHOD, METHODS, TRANSLATION_METHODS
 from ..errors import InputError
-from ..ledger import Target, give_ledgers, read_off
+from ..ledger import Target, compute_entries, make_ledgers
 from ..models.model import Model
 from ..results.prediction import Choice
 from ..results.translation import Translation
@@ -65,8 +65,8 @@ def explain_translation(
     blocks, explained_by = len(model.blocks), METHODS[method]
     mixed = blocks if explained_by.mixed(blocks) else 0
     trace = record_pairs(model, [pair], Plan(mixed, frozen=explained_by.frozen))
-    entries = read_off(model, trace, targets)
-    ledgers = give_ledgers(model, trace, entries)
+    entries = compute_entries(model, trace, targets)
+    ledgers = make_ledgers(model, trace, entries)
     updates, shares = explained_by.translate(model, trace, entries, targets)
     choices, foils = _choose(model, pair, trace, targets)
     return Translation(

@@ -42,7 +42,7 @@ class Account:
         return self.attention + self.mlp.sum(0) + self.embedding
 
     def to_dict(self) -> dict[str, Any]:
-        """Give what is added to the explanation's document."""
+        """Return what is added to the explanation's document."""
         numbers = {"attention": self.attention, "mlp": self.mlp.sum(0), "embedding": self.embedding}
         return {
             **{name: [float(f"{value:.9g}") for value in row.tolist()] for name, row in numbers.items()},
@@ -75,5 +75,5 @@ def account(explanation: Explanation) -> Account:
 
 @worded
 def describe_fully(explanation: Explanation) -> dict[str, Any]:
-    """Give an explanation's document with its full account."""
+    """Return an explanation's document with its full account."""
     return {**explanation.to_dict(), "account": account(explanation).to_dict()}

@@ -88,7 +88,7 @@ class Comparison(ExplainedPrediction, Mapping[str, Explanation]):
 
     @worded
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document: the prediction once, and the scores of every method."""
+        """Return the JSON document: the prediction once, and the scores of every method."""
         return {
             **self._describe(),
             "methods": [

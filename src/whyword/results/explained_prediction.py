@@ -104,12 +104,12 @@ class ExplainedPrediction(Shown):
         return self.foils[0] if self.foils else None
 
     def _ask(self) -> str:
-        """Give the question for a representation."""
+        """Return the question for a representation."""
         against = f" not {' | '.join(repr(foil.text) for foil in self.foils)}" if self.foils else ""
         return f"why {self.target.text!r}{against} after {len(self.tokens)} tokens"
 
     def _describe(self) -> dict[str, Any]:
-        """Give what the documents of all explanations of one prediction have."""
+        """Return what the documents of all explanations of one prediction have."""
         return {
             "schema": self.schema,
             "model": self.model,
@@ -124,7 +124,7 @@ class ExplainedPrediction(Shown):
 
 
 def shared_fields(source: ExplainedPrediction) -> dict[str, Any]:
-    """Give the fields that all explanations of one prediction have."""
+    """Return the fields that all explanations of one prediction have."""
     return {each.name: getattr(source, each.name) for each in fields(ExplainedPrediction)}
 
 
@@ -152,7 +152,7 @@ def read_prediction(record: PredictionRecord, by_head: list[list[Numbers]] | Non
 
 
 def ledger_to_dict(ledger: Ledger) -> dict[str, Any]:
-    """Give the entries of a ledger; those by head are elsewhere in a document."""
+    """Return the entries of a ledger; those by head are elsewhere in a document."""
     entries: dict[str, Any] = {
         "embedding": ledger.embedding,
         "attention": ledger.attention.tolist(),

@@ -24,7 +24,7 @@ class Shown:
     """That of its documents."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document: of a result that is itself the declared dataclass, its fields."""
+        """Return the JSON document: of a result that is itself the declared dataclass, its fields."""
         fields: dict[str, Any] = asdict(cast("Any", self))
         lists = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
         return {"schema": self.schema, **lists}
@@ -43,18 +43,18 @@ class Shown:
         """Make the result of the declared fields of its document, where it is not itself what is declared."""
         return declared
 
-    def save(self, path: str | Path, by: str = "block") -> None:
+    def save(self, path: str | Path, by: str = "block", top: int | None = None) -> None:
         """Write a file; its ending says what: .json, .html, .tex, .png, .svg, .csv, .talp or .pharaoh.
 
         Which of them there are depends on the kind of result. `by`: "head" makes the picture (.png, .svg)
-        that of blocks × heads.
+        that of blocks × heads, "depth" shows flow, "routes" the `top` strongest routes between positions.
         """
         from ..view.saving import save_documents
 
-        save_documents([self.to_dict()], path, by)
+        save_documents([self.to_dict()], path, by, top)
 
     def show(self, by: str | None = None, top: int | None = None) -> None:
-        """Print the terminal view; `by`: block, head, token or word; `top`: only the N strongest."""
+        """Print the terminal view; `by`: block, head, depth, routes, token or word; `top`: the strongest."""
         from rich.console import Console
 
         from ..view.showing import print_by_kind
@@ -62,7 +62,7 @@ class Shown:
         print_by_kind(self.to_dict(), Console(highlight=False), by, top)
 
     def to_dataframe(self) -> "DataFrame":
-        """Give a data frame (pandas), with one row for each token, neuron, word or choice."""
+        """Return a data frame (pandas), with one row for each token, neuron, word or choice."""
         from ..view.showing import make_frame_by_kind
 
         return make_frame_by_kind(self.to_dict())

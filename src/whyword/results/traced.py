@@ -48,10 +48,16 @@ class Traced:
         return self._require_traced().bias
 
     def routes(self, top: int = 40) -> tuple[Route, ...]:
-        """Give what attention heads move from position to position, strongest first: `top` of up to 256."""
+        """Return what attention heads move from position to position, strongest first: `top` of up to 256."""
         if top < 1:
             raise InputError(f"top is {top}.", "Ask for at least one route.")
-        return self._require_traced().routes[:top]
+        routes = self._require_traced().routes
+        if not routes:
+            raise InputError(
+                "The routes of this sum are not known: of each of its tokens only the strongest were kept.",
+                "Ask explain_continuation(...).sum(...) for them, which has the recorded run.",
+            )
+        return routes[:top]
 
     def _require_traced(self) -> Flow:
         if self.traced is None:
@@ -61,7 +67,7 @@ class Traced:
 
 
 def flow_to_dict(flow: Flow) -> dict[str, Any]:
-    """Give the part of a document that holds flow."""
+    """Return the part of a document that holds flow."""
     routes = [asdict(route) for route in flow.routes]
     return {"by_depth": flow.by_depth.tolist(), "bias": flow.bias.tolist(), "routes": routes}
 

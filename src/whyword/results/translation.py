@@ -139,7 +139,7 @@ class Translation(Shown):
 
     @worded
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document: one matrix of explained tokens × (source | prefix), and the same by block.
+        """Return the JSON document: a matrix of explained tokens × (source | prefix), and the same by block.
 
         Null stands where a token of the prefix comes later than the step.
         """

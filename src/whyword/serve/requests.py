@@ -12,7 +12,8 @@ from ..document.kinds import Document
 from ..errors import InputError
 from ..inside.neurons import neurons
 from ..models.model import Model
-from ..pipeline.one_prompt import ask, compare, explain, explain_continuation, predict, require_decoder
+from ..pipeline.one_continuation import explain_continuation
+from ..pipeline.one_prompt import ask, compare, explain, predict, require_decoder
 from ..pipeline.one_translation import explain_translation, require_translator
 from ..results.account import describe_fully
 from ..tokens import Tokens

@@ -16,7 +16,8 @@ from ..models.model import Model
 from ..models.testing.random_configs import build_type
 from ..pipeline.loading import load
 from ..pipeline.many_prompts import explain_batch
-from ..pipeline.one_prompt import compare, explain, explain_continuation
+from ..pipeline.one_continuation import explain_continuation
+from ..pipeline.one_prompt import compare, explain
 from ..trace.precision import keep_precision
 from .plain_heads import recompute_heads, run_plainly
 
@@ -58,7 +59,8 @@ class Outcome:
 
 def check_type(model_type: str, seeds: int) -> Outcome:
     """Check the small networks of a model type, and give the worst that was found."""
-    found = [outcome for seed in range(seeds) if (outcome := _check_seed(model_type, seed)) is not None]
+    checked = [_check_seed(model_type, seed) for seed in range(seeds)]
+    found = [each for each in checked if each is not None]
     worst = max(found, key=lambda each: (_weigh(each), each is found[0]))
     explained = [each for each in found if each.outcome == "explained"]
     if worst.outcome != "explained":

@@ -70,7 +70,7 @@ def _match(written: Sequence[str], read: Sequence[str]) -> list[range | None]:
 
 
 def _fill(spans: dict[int, tuple[int, int]], count: int) -> list[tuple[int, int]]:
-    """Give pieces without text an empty span where the next piece with one starts, or after the last."""
+    """Return pieces without text an empty span where the next piece with one starts, or after the last."""
     filled: list[tuple[int, int]] = []
     after = max((end for _, end in spans.values()), default=0)
     for index in reversed(range(count)):

@@ -46,13 +46,13 @@ class AttentionCall:
     """The weights themselves, where the model called eager attention."""
 
     def weigh(self, rows: slice, sources: int) -> Float[Tensor, "example head row source"]:
-        """Give the weights of some rows over the first sources."""
+        """Return the weights of some rows over the first sources."""
         if self.returned is not None:
             return self.returned[:, :, rows, :sources].to(self._dtype)
         return self._attend(self.query[:, :, rows], self._mask_of(rows, sources), sources)
 
     def weigh_places(self, places: Places) -> Float[Tensor, "example head each source"]:
-        """Give the weights of the explained positions."""
+        """Return the weights of the explained positions."""
         sources = self.key.shape[2]
         if places.shared is not None:
             return self.weigh(places.shared, sources)
@@ -62,7 +62,7 @@ class AttentionCall:
         return self._attend(query, self._mask_places(places), sources)
 
     def detach(self) -> "AttentionCall":
-        """Give the same without what led to it."""
+        """Return the same without what led to it."""
         query, key, value = (each.detach() for each in (self.query, self.key, self.value))
         returned = None if self.returned is None else self.returned.detach()
         return replace(self, query=query, key=key, value=value, returned=returned)
@@ -89,12 +89,12 @@ class AttentionCall:
         return cast(Tensor, weights)
 
     def _mask_of(self, rows: slice, sources: int) -> Float[Tensor, "_example _head row source"] | None:
-        """Give what is added to the scores of some rows."""
+        """Return what is added to the scores of some rows."""
         mask = self._mask_rows(rows, sources)
         return mask if self.bias is None else _sum(self.bias[:, :, rows, :sources], mask)
 
     def _mask_rows(self, rows: slice, sources: int) -> Float[Tensor, "_example _head row source"] | None:
-        """Give the additive mask of some rows, whatever form the model's attention takes its mask in."""
+        """Return the additive mask of some rows, whatever form the model's attention takes its mask in."""
         if self.mask is not None:
             return _add(self._each_row(self.mask)[:, :, rows, :sources], self._dtype)
         if not self.is_causal or (rows.start >= sources - 1 and self._window >= sources):
@@ -102,12 +102,12 @@ class AttentionCall:
         return _mask_causally((rows.start, rows.stop), sources, self._window, self._dtype, self.key.device)
 
     def _mask_places(self, places: Places) -> Float[Tensor, "example _head each source"] | None:
-        """Give what is added to the scores of the explained positions."""
+        """Return what is added to the scores of the explained positions."""
         mask = self._mask_at(places)
         return mask if self.bias is None else _sum(self._pick(self.bias, places), mask)
 
     def _mask_at(self, places: Places) -> Float[Tensor, "example _head each source"] | None:
-        """Give the additive mask of the explained positions."""
+        """Return the additive mask of the explained positions."""
         if self.mask is not None:
             return _add(self._pick(self._each_row(self.mask), places), self._dtype)
         if not self.is_causal:
@@ -116,7 +116,7 @@ class AttentionCall:
         return _add(_see_before(rows, self.key.shape[2], self._window)[:, None], self._dtype)
 
     def _each_row(self, mask: Shaped[Tensor, "_example _head _ _source"]) -> Tensor:
-        """Give a mask that may be one for all rows with an entry for each; some are wider than the keys."""
+        """Return a mask that may be one for all rows with an entry for each; some are wider than the keys."""
         return mask[..., : self.key.shape[2]].expand(-1, -1, self.query.shape[2], -1)
 
     def _pick(self, added: Shaped[Tensor, "_example _head row source"], places: Places) -> Tensor:
@@ -140,7 +140,7 @@ class AttentionCall:
 def _mask_causally(
     rows: tuple[int, int], sources: int, window: int, dtype: torch.dtype, device: torch.device
 ) -> Float[Tensor, "1 one row source"]:
-    """Give the additive mask of some rows that see what is not after them; the same in all blocks."""
+    """Return the additive mask of some rows that see what is not after them; the same in all blocks."""
     index = torch.arange(*rows, device=device)[:, None]
     return _add(_see_before(index, sources, window)[None, None], dtype)
 

@@ -79,7 +79,7 @@ class ReturnedWeights:
     weights: Float[Tensor, "example head position source"]
 
     def detach(self) -> "ReturnedWeights":
-        """Give the same without what led to it."""
+        """Return the same without what led to it."""
         return ReturnedWeights(self.value.detach(), self.weights.detach())
 
     def weigh(self, rows: slice, sources: int) -> Float[Tensor, "example head row source"]:

@@ -57,7 +57,7 @@ class Request:
 
 
 def estimate(model: Model, request: Request, plan: Plan) -> int:
-    """Give the bytes that an explanation holds at its peak, beyond the forward pass."""
+    """Return the bytes that an explanation holds at its peak, beyond the forward pass."""
     config, size = model.config, torch.finfo(model.compute_dtype).bits // 8
     blocks = len(model.blocks)
     heads: int = config.num_attention_heads
@@ -87,7 +87,7 @@ def estimate(model: Model, request: Request, plan: Plan) -> int:
 
 
 def _frozen(model: Model, request: Request, plan: Plan, size: int) -> int:
-    """Give the bytes of a run that can be pulled back: streams between blocks, and what blocks keep."""
+    """Return the bytes of a run that can be pulled back: streams between blocks, and what blocks keep."""
     if not plan.frozen:
         return 0
     config, blocks, chunk = model.config, len(model.blocks), min(ROWS, request.tokens)
@@ -100,7 +100,7 @@ def _frozen(model: Model, request: Request, plan: Plan, size: int) -> int:
 
 
 def estimate_gradient(model: Model, tokens: int) -> int:
-    """Give the bytes of the activations that a backward pass keeps for so many tokens of one prompt."""
+    """Return the bytes of the activations that a backward pass keeps for so many tokens of one prompt."""
     config, size = model.config, torch.finfo(model.dtype).bits // 8
     width: int = config.hidden_size
     inner: int = getattr(config, "intermediate_size", None) or 4 * width
@@ -108,7 +108,7 @@ def estimate_gradient(model: Model, tokens: int) -> int:
 
 
 def estimate_neurons(model: Model, rows: int) -> int:
-    """Give the bytes that neurons take at so many positions: those of all blocks, and while one is read.
+    """Return the bytes that neurons take at so many positions: those of all blocks, and while one is read.
 
     Of each neuron four numbers: its activation as recorded and side by side with others, what one unit of it
     adds, and what it adds. A block's W_2 is read in the compute type, one expert at a time; where one module
@@ -126,7 +126,7 @@ def estimate_neurons(model: Model, rows: int) -> int:
 
 
 def _contributions(request: Request, plan: Plan, size: int) -> int:
-    """Give the bytes of C: in chunks of rows, each as wide as its last."""
+    """Return the bytes of C: in chunks of rows, each as wide as its last."""
     pairs = sum(
         (stop - start) * stop
         for start in range(0, request.tokens, plan.chunk)
@@ -197,7 +197,7 @@ def _largest(fits: Callable[[int], bool], most: int) -> int:
 
 
 def free_memory(device: torch.device) -> int:
-    """Give the bytes that can still be taken on a device."""
+    """Return the bytes that can still be taken on a device."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     free = int(psutil.virtual_memory().available)

@@ -77,7 +77,7 @@ def list_groups(model: Model, block: int) -> list[tuple[int | str | None, int]]:
 
 
 def mlp_of(model: Model) -> Mlp:
-    """Give the description of the model's MLPs."""
+    """Return the description of the model's MLPs."""
     found = [sublayer for sublayer in model.architecture.decoder.sublayers if isinstance(sublayer, Mlp)]
     if len(found) != 1:
         raise ModelError(
@@ -88,7 +88,7 @@ def mlp_of(model: Model) -> Mlp:
 
 @torch.no_grad()
 def read_neurons(model: Model, trace: Trace, block: int) -> tuple[NeuronGroup, ...]:
-    """Give the neurons of one block, from a trace that was recorded with `Plan(neurons=True)`."""
+    """Return the neurons of one block, from a trace that was recorded with `Plan(neurons=True)`."""
     mlp = mlp_of(model)
     (written,) = (part for part in trace.decoder.sublayers if isinstance(part, MlpTrace))
     assert written.read is not None, "the trace was recorded without neurons"
@@ -140,7 +140,7 @@ class _Mixture:
     mlp: Mlp
 
     def read(self, read: Float[Tensor, "position model"]) -> list[NeuronGroup]:
-        """Give the neurons of every expert."""
+        """Return the neurons of every expert."""
         weight = next(self.experts.parameters())
         rows = read.to(weight)
         shared = optional_module(self.module, self.mlp.experts.shared)
@@ -181,7 +181,7 @@ class _Mixture:
         rows: Float[Tensor, "position model"],
         gate: Float[Tensor, " position"],
     ) -> NeuronGroup:
-        """Give the neurons of an expert that is an MLP, at the positions where it was chosen."""
+        """Return the neurons of an expert that is an MLP, at the positions where it was chosen."""
         down = find_down(expert, self.mlp)
         values, bias = _read_down(down)
         activation = gate.new_zeros(gate.shape[0], values.shape[0])
@@ -195,7 +195,7 @@ class _Mixture:
     def _read_all(
         self, call: tuple[tuple[Any, ...], dict[str, Any]], factor: Float[Tensor, " position"]
     ) -> list[NeuronGroup]:
-        """Give the neurons of experts whose weights one module holds, from how it was called."""
+        """Return the neurons of experts whose weights one module holds, from how it was called."""
         rows, chosen, weights = (*call[0], *call[1].values())
         rows = rows.reshape(-1, rows.shape[-1])
         by_slot = weights if weights.shape == chosen.shape else weights.gather(1, chosen)
@@ -238,7 +238,7 @@ class _Mixture:
 
 
 def _write_unit(index: int | None) -> Callable[[Tensor], Tensor]:
-    """Give what replaces an output: a unit vector at every position, or nothing."""
+    """Return what replaces an output: a unit vector at every position, or nothing."""
 
     def write(output: Tensor) -> Tensor:
         unit = torch.zeros_like(output)
@@ -250,7 +250,7 @@ def _write_unit(index: int | None) -> Callable[[Tensor], Tensor]:
 
 
 def _with_weights(experts: nn.Module, weight: str, bias: str, identity: Tensor) -> nn.Module:
-    """Give a module with the identity in the place of W_2 and without its bias; the others are shared."""
+    """Return a module with the identity in the place of W_2 and without its bias; the others are shared."""
     seen = copy.copy(experts)
     parameters = dict(experts._parameters)
     parameters[weight] = nn.Parameter(identity, requires_grad=False)

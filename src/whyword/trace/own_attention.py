@@ -65,7 +65,7 @@ def find_eager(module: nn.Module) -> AttentionFunction | None:
 
 
 def name_attention(model: Model) -> tuple[Any, ...]:
-    """Give what a model's attention is at the moment: the names of its implementations, and what they are."""
+    """Return the names of a model's attention implementations, and the functions they stand for now."""
     names = [getattr(config, "_attn_implementation", None) for config in _configs(model)]
     return tuple((name, ALL_ATTENTION_FUNCTIONS.get(name)) for name in names)
 
@@ -110,7 +110,7 @@ def _unheeded(function: AttentionFunction) -> set[str]:
 
 
 def _make_dense(mask: Any, causal: bool, rows: int, sources: int) -> Tensor | None:
-    """Give a mask over rows and sources, where it is in the form of another implementation than torch's."""
+    """Return a mask over rows and sources, where it is in the form of another implementation than torch's."""
     if mask is None or (isinstance(mask, Tensor) and mask.ndim == 4):
         return mask
     if not isinstance(mask, Tensor):  # of flex attention
@@ -191,7 +191,7 @@ def _attention_types(model: Model) -> set[type[nn.Module]]:
 
 
 def _modelling_files(kind: type[nn.Module]) -> Iterator[ModuleType]:
-    """Give the modules that a class and its parents are written in."""
+    """Return the modules that a class and its parents are written in."""
     return (sys.modules[parent.__module__] for parent in kind.__mro__)
 
 

@@ -21,12 +21,12 @@ _BY_EXPERT = {getattr(torch.nn.functional, "grouped_mm", None), getattr(torch, "
 
 
 def keep_precision(dtype: torch.dtype) -> AbstractContextManager[Any]:
-    """Give a context in which a float64 model does not round to float32."""
+    """Return a context in which a float64 model does not round to float32."""
     return _KeepDouble() if dtype == torch.float64 else nullcontext()
 
 
 class _KeepDouble(TorchFunctionMode):
-    """Give float64 wherever float32 is asked for."""
+    """Return float64 wherever float32 is asked for."""
 
     @no_type_check  # tests check types at run time, but not in every operation of torch
     def __torch_function__(

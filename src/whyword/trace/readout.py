@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
+from .store import require_called
 from .trace import Places
 
 __all__ = ["Inputs", "Reader", "Readout"]
@@ -62,7 +63,8 @@ class Reader:
         self._unbounded = output[0]
 
     def read(self, output: Float[Tensor, "1 position vocab"]) -> Readout:
-        """Give the logits, after the run."""
+        """Return the logits, after the run."""
+        require_called("the unembedding", "the network", hasattr(self, "unembedded"))
         logits = output[0].to(self._model.compute_dtype)
         uncapped = logits if self._model.logit_cap is None else _uncap(self._model, self._unbounded, logits)
         return Readout(logits, uncapped)
@@ -71,7 +73,7 @@ class Reader:
 def _uncap(
     model: Model, unbounded: Float[Tensor, "position vocab"], logits: Float[Tensor, "position vocab"]
 ) -> Float[Tensor, "position vocab"]:
-    """Give the logits before they were capped, after proving that capping them gives the model's own."""
+    """Return the logits before they were capped, after proving that capping them gives the model's own."""
     cap = cast(float, model.logit_cap)
     uncapped = unbounded.to(logits) * model.logit_multiplier
     require_close(

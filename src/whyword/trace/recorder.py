@@ -1,8 +1,7 @@
 """Run the network once and keep what later stages need. Hooks are here and in hooks.py, nowhere else.
 
 Each block is reduced while it runs: attention weights to the rows of the explained positions, and, where
-mixing is wanted, to the contribution matrix. Hooks and the attention implementation are taken away again
-whatever happens.
+mixing is wanted, to the contribution matrix. Hooks and wrappers are removed whatever happens.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +28,7 @@ from .precision import keep_precision
 from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
 from .running import make_inputs, run_inputs
-from .store import Store
+from .store import Store, require_called
 from .trace import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace, Weighed
 from .untouched_run import verify_run
 
@@ -44,10 +43,10 @@ def record(
     plan: Plan | None = None,
     sources: Sequence[Sequence[int]] | None = None,
 ) -> Trace:
-    """Run the network once on some prompts and trace what was written at a range of positions of each.
+    """Run the network once on some prompts and record what was added at the explained positions of each.
 
-    `sources`: what the encoder of a model that has one reads; prompts are what its decoder reads. The encoder
-    is traced, at all positions, where contributions are asked for.
+    `sources`: for a model with an encoder, what the encoder reads; `prompts` is then what the decoder reads.
+    The encoder is recorded, at all positions, where contributions or flow are asked for.
     """
     plan, lengths = plan or Plan(), None if sources is None else tuple(map(len, sources))
     frozen = FrozenRun(model, plan.recomputed_blocks) if plan.frozen else None
@@ -58,7 +57,7 @@ def record(
         whole = replace(plan, mixed_blocks=len(model.encoder_stack.blocks) if plan.mixed_blocks > 0 else 0)
         encoder = _Recorder(model, model.encoder_stack, everywhere, whole, lengths, frozen)
     recorders = [each for each in (encoder, recorder) if each is not None]
-    # Of a model with an encoder the caller counts what attention returns, so it must know that it is asked.
+    # An encoder-decoder model unpacks what attention returns, so it must be told that weights are returned.
     inputs = make_inputs(model, prompts, sources, sources is not None and not uses_interface(model))
     with ExitStack() as stack:
         stack.enter_context(watch_attention(model, [each.see for each in recorders]))
@@ -125,7 +124,7 @@ class _Recorder:
         self.plan = plan
         self.store = Store(len(stack.blocks), model.compute_dtype)
         self.streams: dict[int, Tensor] = {}
-        """Whole streams as they entered, until their block is reduced."""
+        """The residual streams that entered blocks, at all positions, until their block is reduced."""
         self.calls: dict[nn.Module | None, AttentionCall] = {}
         self.values: dict[nn.Module, Tensor] = {}
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
@@ -165,7 +164,7 @@ class _Recorder:
             yield from hook_unembedding(self.model, self.reader)
 
     def trace_stack(self) -> StackTrace:
-        """Give what was gathered, after the run."""
+        """Return the trace of the stack, after the run."""
         store = self.store
         return StackTrace(
             stream_in=store.of_all("stream in"),
@@ -188,7 +187,7 @@ class _Recorder:
         )
 
     def _chunks(self, name: str) -> tuple[Contributions, ...]:
-        """Give what was kept in chunks, of the blocks it was asked for."""
+        """Return matrices that were kept in chunks of rows, one for each block where they were asked for."""
         chunks: list[tuple[Tensor, ...]] = []
         while kept := self.store.by_block(f"{name} {len(chunks)}"):
             chunks.append(kept)
@@ -232,6 +231,7 @@ class _Recorder:
             weigher = self._weigher(module, sublayer, returned, index)
             if self.frozen is not None:
                 self.frozen.take_weigher(weigher, self.stack, sublayer.cross)
+            require_called(sublayer.output, self.stack.name_block(index), module in self.projections)
             context, output = self.projections.pop(module)
             reduction = Reduction(self.model, self.stack, index, sublayer, weigher, context, output)
             if index < self.plan.rolled_blocks:

@@ -51,7 +51,7 @@ class Reduction:
     output: Float[Tensor, "example stream model"]
 
     def weigh(self, places: Places) -> Float[Tensor, "position head source"]:
-        """Give the attention weights of the explained positions."""
+        """Return the attention weights of the explained positions."""
         return self.weigher.weigh_places(places).transpose(1, 2).flatten(0, 1)
 
     def mix(
@@ -61,7 +61,7 @@ class Reduction:
         rows: int,
         lengths: tuple[int, ...] | None,
     ) -> Mixed:
-        """Give the attention weights of the explained positions, and C of all, so many rows at once.
+        """Return the attention weights of the explained positions, and C of all, in chunks of rows.
 
         Norms and a multiplier after the sub-layer are applied to the parts, norms frozen. `lengths`: of the
         sources that an encoder reads.
@@ -82,7 +82,7 @@ class Reduction:
         return Mixed(weights, contributions, written.whole)
 
     def roll(self, rows: int) -> Contributions:
-        """Give ½ A + ½ I of all positions, heads averaged, so many rows at once [Abnar and Zuidema 2020]."""
+        """Return ½ A + ½ I of all positions, heads averaged, in chunks of rows [Abnar and Zuidema 2020]."""
         chunks, positions = [], self.output.shape[1]
         for start in range(0, positions, rows):
             chunk = slice(start, min(start + rows, positions))
@@ -105,7 +105,7 @@ class Reduction:
         explained: list[Tensor],
         rows: slice,
     ) -> Float[Tensor, "example head row source"]:
-        """Give the attention weights of some rows, proven, times their scale; gather what is explained."""
+        """Return the proven attention weights of some rows, times their scale; keep the explained ones."""
         sources = self.weigher.value.shape[2]
         weights = self.weigher.weigh(rows, rows.stop if self._causal else sources)
         self._prove_weights(weights, rows)
@@ -120,7 +120,7 @@ class Reduction:
     def _read_values(
         self,
     ) -> tuple[Float[Tensor, "example value_head source"], Float[Tensor, "example value_head source"]]:
-        """Give the values along the fixed direction, and their lengths: once for all rows."""
+        """Return the values along the fixed direction, and their lengths: once for all rows."""
         value = self.weigher.value.to(self.model.compute_dtype)
         direction, _ = _fixed_direction(value.shape[3], value.dtype, value.device)
         return value.contiguous() @ direction, torch.linalg.vector_norm(value, dim=3)
@@ -170,7 +170,7 @@ class Reduction:
 def _fixed_direction(
     width: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[Float[Tensor, " width"], float]:
-    """Give a direction with components of all signs and sizes, the same on every call, and its length."""
+    """Return a direction with components of all signs and sizes, the same on every call, and its length."""
     steps = torch.arange(1, width + 1, dtype=dtype, device=device)
     direction = (steps * steps).sin_()
     return direction, float(torch.linalg.vector_norm(direction))

@@ -30,7 +30,7 @@ def make_inputs(
     sources: Sequence[Sequence[int]] | None = None,
     returns_weights: bool = False,
 ) -> Inputs:
-    """Give what a network is run on. Padded sources get a mask: every token of an encoder sees all others."""
+    """Return a network's inputs. Padded sources get a mask: every token of an encoder sees all others."""
     if sources is None:
         return Inputs(ids=pad(model, prompts))
     mask = _mask(model, sources) if len({*map(len, sources)}) > 1 else None

@@ -41,7 +41,7 @@ class Places:
         return slice(first.start, first.stop) if self.ranges.count(first) == len(self.ranges) else None
 
     def index(self, device: torch.device) -> Int[Tensor, "example each"]:
-        """Give the positions as a tensor."""
+        """Return the positions as a tensor."""
         return _index(self.ranges, device)
 
     def pick(self, stream: Shaped[Tensor, "example stream *rest"]) -> Shaped[Tensor, "example each *rest"]:
@@ -63,11 +63,11 @@ class Plan:
     differentiated_blocks: int = 0
     """In how many blocks a gradient will keep activations: nothing is recorded, but memory is needed."""
     chunk: int = ROWS
-    """Of how many rows at once."""
+    """How many rows of these are computed at once."""
     half: bool = False
-    """Whether C is kept in half precision (an attribution then has 3 digits)."""
+    """Whether C is kept in half precision (attributions then have 3 digits)."""
     neurons: bool = False
-    """Whether what the neurons of the MLPs did is kept."""
+    """Whether the activations of the MLPs' neurons are kept."""
     frozen: bool = False
     """Whether the run is kept as the affine map that it was, so that directions can be pulled back."""
     recomputed_blocks: int = 0
@@ -81,14 +81,14 @@ def _index(ranges: tuple[range, ...], device: torch.device) -> Int[Tensor, "exam
 
 @dataclass(frozen=True)
 class Weighed:
-    """What an attention sub-layer read, in blocks one after the other that are alike and on one device."""
+    """Weights and values of an attention sub-layer, in consecutive blocks of the same shape and device."""
 
     weights: Float[Tensor, "block position head source"]
     """Attention weights of the explained positions."""
     values: Float[Tensor, "block example value_head source dim"]
     """Value vectors as the model computed them; groups of heads may share one."""
     context: Float[Tensor, "block position written"]
-    """What the model's own attention gave at the explained positions, heads side by side."""
+    """The output of the model's own attention at the explained positions, heads side by side."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,14 @@ class AttentionTrace:
     """What one attention sub-layer did, in all blocks."""
 
     runs: tuple[Weighed, ...]
-    """What was read, in as few pieces as there can be."""
+    """Weights and values, in as few tensors as shapes and devices allow."""
     output: Float[Tensor, "block position model"]
-    """What the output projection gave, its bias included."""
+    """The output of the output projection, bias included."""
     contributions: tuple[Contributions, ...]
-    """C, in as many blocks from the first as it was asked for; in cross-attention over the encoder's
-    positions, and last over what was there before."""
+    """C of the first blocks, as many as were asked for. In cross-attention its columns are the encoder's
+    positions, and the residual last."""
     rolled: tuple[Contributions, ...] = ()
-    """The same of ½ A + ½ I, heads averaged: how attention rollout takes a block."""
+    """The same for ½ A + ½ I, heads averaged, which attention rollout multiplies."""
     cross: bool = False
     """Whether sources are the encoder's positions."""
 
@@ -119,7 +119,7 @@ class AttentionTrace:
 
     @property
     def contexts(self) -> tuple[Float[Tensor, "position _written"], ...]:
-        """What the model's own attention gave at the explained positions, by block."""
+        """The output of the model's own attention at the explained positions, by block."""
         return tuple(context for run in self.runs for context in run.context)
 
 
@@ -128,26 +128,26 @@ class MlpTrace:
     """What one MLP did, in all blocks."""
 
     output: Float[Tensor, "block position model"]
-    """What it gave, its bias included."""
+    """Its output, bias included."""
     read: tuple[Float[Tensor, "position _read"], ...] | None = None
-    """What its down projection read, by block: the activation of every neuron. Of a mixture of experts, what
-    the whole of it read. None where it was not asked for."""
+    """What its down projection read, by block: the activation of every neuron. Of a mixture of experts,
+    its input. None where it was not asked for."""
 
 
 @dataclass(frozen=True)
 class StackTrace:
-    """What happened to the stream in a stack of blocks."""
+    """The residual stream in a stack of blocks, and what was added to it."""
 
     stream_in: Float[Tensor, "block position model"]
-    """The stream that entered each block."""
+    """The residual stream that entered each block."""
     sublayers: tuple[AttentionTrace | MlpTrace, ...]
-    """What was written, in the order of the description."""
+    """What each sub-layer did, in the order of the description."""
     stream_out: Float[Tensor, "block position model"]
-    """The stream that left each block."""
+    """The residual stream that left each block."""
 
     @property
     def contributions(self) -> tuple[Contributions, ...]:
-        """C of self-attention, of the blocks it was asked for."""
+        """C of self-attention, for the blocks where it was asked for."""
         return self.attention.contributions
 
     @property
@@ -175,12 +175,12 @@ class Trace:
     unembedded: Float[Tensor, "position model"]
     """What entered the unembedding: after the final norm and projection."""
     logits: Float[Tensor, "position vocab"]
-    """The model's own logits: what it chooses by."""
+    """The model's own logits, from which probabilities are computed."""
     uncapped: Float[Tensor, "position vocab"]
-    """The logits before they are capped, which are what is explained; where nothing caps them, `logits`."""
+    """The logits before they are capped, which are explained; the same as `logits` where there is no cap."""
     encoder: StackTrace | None = None
     """The encoder at all its positions, where contributions were asked for."""
     lengths: tuple[int, ...] | None = None
-    """How many tokens the source of each example has, of a model with an encoder; beyond is padding."""
+    """The number of tokens of each source, where the model has an encoder; what follows is padding."""
     frozen: Reversible | None = None
     """The run as an affine map, where that was asked for."""

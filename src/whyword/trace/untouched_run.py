@@ -75,7 +75,7 @@ def _find_kind(model: Model, prompts: Ids, sources: Ids | None) -> Hashable:
 
 
 def _find_lengths(model: Model, ids: Ids) -> Hashable:
-    """Give what lengths have in common, in powers of two and between thresholds."""
+    """Return what lengths have in common, in powers of two and between thresholds."""
     shortest, longest = min(map(len, ids)), max(map(len, ids))
     classes = model.lengths.find(shortest), model.lengths.find(longest)
     return (longest - 1).bit_length(), classes, longest > shortest
@@ -120,7 +120,7 @@ def _run(
 
 
 def _scale(model: Model, logits: Float[Tensor, "position vocab"]) -> Tensor:
-    """Give the size that errors of logits are relative to: the largest that was unembedded, or a logit's own.
+    """Return what errors of logits are relative to: the largest of the unembedding, or the logit itself.
 
     Some models add −10,000 to the logit of padding, beside which no error of another would show.
     """

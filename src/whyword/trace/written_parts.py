@@ -49,7 +49,7 @@ class WrittenParts:
 
 
 def write_parts(given: AttentionOutput) -> WrittenParts:
-    """Give the parts that an attention sub-layer writes; they lie in the model's workspace."""
+    """Return the parts that an attention sub-layer writes; they lie in the model's workspace."""
     model, sublayer, norm = given.model, given.sublayer, given.stack.stack.norm
     block = given.stack.blocks[given.index]
     output = given.output.to(model.compute_dtype)
@@ -70,7 +70,7 @@ def write_parts(given: AttentionOutput) -> WrittenParts:
 
 
 def _project_values(given: AttentionOutput) -> Float[Tensor, "example head source model"]:
-    """Give P."""
+    """Return P."""
     dtype = given.model.compute_dtype
     examples, value_heads, _, dim = given.value.shape
     weight = output_weight(module_at(given.stack.blocks[given.index], given.sublayer.output), dtype)

@@ -37,7 +37,7 @@ _LINK = "●"
 
 
 def share(document: Document) -> list[list[float]]:
-    """Give scores between −1 and 1: as shares of the largest of their row."""
+    """Return scores between −1 and 1: as shares of the largest of their row."""
     shares = []
     for row in document["scores"]:
         largest = max(map(abs, row), default=0.0) or 1.0
@@ -90,19 +90,19 @@ def _ground(value: float) -> Style:
 def add_gold(
     document: Document, sure: Collection[Sequence[int]], possible: Collection[Sequence[int]] = ()
 ) -> Document:
-    """Give the document with human links, which its report frames."""
+    """Return the document with human links, which its report frames."""
     gold = {"sure": sorted(map(list, sure)), "possible": sorted(map(list, possible))}
     return {**document, "gold": gold}
 
 
 def render_alignment_csv(document: Document) -> str:
-    """Give the scores: a row for each word of the translation, a column for each word of the source."""
+    """Return the scores: a row for each word of the translation, a column for each word of the source."""
     rows = [[word, *row] for word, row in zip(document["target"], document["scores"], strict=True)]
     return write_csv([["", *document["source"]], *rows])
 
 
 def make_alignment_frame(document: Document) -> "DataFrame":
-    """Give a data frame (pandas) with a row for every pair of words: their score, whether they are linked."""
+    """Return a data frame (pandas): a row for every pair of words, its score, whether it is linked."""
     links = {(own, other) for own, other in document["links"]}
     return frame_of(
         [
@@ -114,12 +114,12 @@ def make_alignment_frame(document: Document) -> "DataFrame":
 
 
 def render_talp(document: Document) -> str:
-    """Give the links as a line of a talp file: words counted from 1."""
+    """Return the links as a line of a talp file: words counted from 1."""
     return _write_links(document, 1)
 
 
 def render_pharaoh(document: Document) -> str:
-    """Give the links as a line of a pharaoh file: words counted from 0."""
+    """Return the links as a line of a pharaoh file: words counted from 0."""
     return _write_links(document, 0)
 
 

@@ -76,12 +76,12 @@ def name_strongest(document: Document) -> Sentence | None:
 
 
 def word_texts(document: Document) -> list[str]:
-    """Give the text of every word, in order: what its tokens cover, since several may share a character."""
+    """Return the text of every word, in order: what its tokens cover, since several may share a character."""
     return [_cover(document, places) for places in _group_words(document)]
 
 
 def _group_words(document: Document) -> list[list[int]]:
-    """Give the places of every word's tokens."""
+    """Return the places of every word's tokens."""
     words: dict[int, list[int]] = {}
     for place, token in enumerate(document["tokens"]):
         words.setdefault(token["word"], []).append(place)

@@ -13,14 +13,14 @@ _STOPS: tuple[Colour, ...] = (
 
 
 def seismic(share: float) -> Colour:
-    """Give red, green and blue (0 to 1) of a number between −1 and 1."""
+    """Return red, green and blue (0 to 1) of a number between −1 and 1."""
     place = (min(1.0, max(-1.0, share)) + 1) * (len(_STOPS) - 1) / 2
     below = min(int(place), len(_STOPS) - 2)
     return blend(_STOPS[below], _STOPS[below + 1], place - below)
 
 
 def blend(one: Colour, other: Colour, share: float) -> Colour:
-    """Give the colour that lies some way from one to the other."""
+    """Return the colour that lies some way from one to the other."""
     red, green, blue = (a + (b - a) * share for a, b in zip(one, other, strict=True))
     return red, green, blue
 

@@ -74,12 +74,12 @@ def render_csv(document: Document) -> str:
 
 
 def make_frame(document: Document) -> "DataFrame":
-    """Give the records as a data frame (needs pandas, the extra `pandas`)."""
+    """Return the records as a data frame (needs pandas, the extra `pandas`)."""
     return frame_of(list_records(document))
 
 
 def frame_of(records: Sequence[Mapping[str, Any]]) -> "DataFrame":
-    """Give any records as a data frame."""
+    """Return any records as a data frame."""
     try:
         import pandas
     except ImportError:

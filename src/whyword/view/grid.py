@@ -5,111 +5,22 @@ Blocks and heads are counted from 1, as the paper does.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 from ..document.kinds import Document, is_comparison, is_continuation, read_measure
 from ..errors import InputError
-from .wording import label, signed, word_labels
+from .flow_grid import lay_out_depths
+from .grid_rows import Grid, Row
+from .wording import label, word_labels
 
 __all__ = ["VIEWS", "Grid", "Row", "lay_out", "name_unit"]
 
-VIEWS = ("block", "head", "token", "word")
+VIEWS = ("block", "head", "depth", "token", "word")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-@dataclass(frozen=True)
-class Row:
-    """One row of numbers."""
-
-    label: str
-    values: tuple[float | None, ...]
-    """One per column; None: the row cannot see that token."""
-    unit: str | None = None
-    """Its own unit, where its numbers are not to be added up: it stands in place of their sum."""
-    note: str = ""
-    """What is written beside the sum."""
-    whole: float | None = None
-    """The sum over all columns, where not all are shown."""
-
-    @property
-    def end(self) -> str:
-        """What stands at the end of the row: the sum, or the unit."""
-        if self.unit is not None:
-            return self.unit
-        return f"{signed(self.total):<6}  {self.note}" if self.note else signed(self.total)
-
-    @property
-    def largest(self) -> float:
-        """The largest absolute number."""
-        return max((abs(value) for value in self.values if value is not None), default=0.0)
-
-    @property
-    def total(self) -> float:
-        """The sum over its tokens, those that are not shown among them."""
-        if self.whole is not None:
-            return self.whole
-        return sum(value for value in self.values if value is not None)
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Rows over columns, and their sum."""
-
-    by: str
-    """What a row is."""
-    columns: tuple[str, ...]
-    """The tokens or words, as they are shown."""
-    rows: tuple[Row, ...]
-    """From the top; empty where only the sum is shown."""
-    sum: Row | None
-    """The sum of *all* rows, also of those that are not shown; None where they have no common unit."""
-    unit: str = "logits"
-    """What the numbers are, with the power of ten that they were divided by."""
-    split: int | None = None
-    """The first column of the prefix, where those before it are the source of a translation."""
-    hidden: int = 0
-    """How many rows (blocks, heads) or columns (tokens, words) are not shown."""
-
-    @property
-    def every_row(self) -> tuple[Row, ...]:
-        """The rows, and their sum where there is one."""
-        return self.rows if self.sum is None else (*self.rows, self.sum)
-
-    def scale_of(self, row: Row) -> float:
-        """Give the end of a row's colour scale: rows share one, sums and rows with a unit have their own."""
-        return row.largest if row is self.sum or row.unit is not None else self.largest
-
-    @cached_property
-    def largest(self) -> float:
-        """The largest absolute number of the rows."""
-        return max((row.largest for row in self.rows), default=0.0)
-
-    def strength(self, column: int) -> float:
-        """Give how strongly a column is coloured in any row."""
-        if self.sum is None:
-            return max(abs(row.values[column] or 0.0) / (row.largest or 1.0) for row in self.rows)
-        return max(abs(row.values[column] or 0.0) for row in self.every_row)
-
-    def pick(self, columns: Sequence[int]) -> "Grid":
-        """Give the grid with some of its columns; sums stay those of all."""
-
-        def cut(row: Row) -> Row:
-            return replace(row, values=tuple(row.values[index] for index in columns), whole=row.total)
-
-        return Grid(
-            self.by,
-            tuple(self.columns[index] for index in columns),
-            tuple(cut(row) for row in self.rows),
-            None if self.sum is None else cut(self.sum),
-            self.unit,
-            None if self.split is None else sum(index < self.split for index in columns),
-            len(self.columns) - len(columns),
-        )
-
-
 def lay_out(document: Document, by: str = "block", top: int | None = None) -> Grid:
-    """Lay out a document: by block (the paper's first table), head, token or word.
+    """Lay out a document: by block (the paper's first table), head, depth, token or word.
 
     `top`: only the N rows with the largest absolute sums; by head, the N that raise most and the N that lower
     most; by token or word, and of a continuation, the N strongest columns.
@@ -118,6 +29,8 @@ def lay_out(document: Document, by: str = "block", top: int | None = None) -> Gr
         raise InputError(f"by is {by!r}.", f"What can be shown: by {', '.join(VIEWS)}.")
     if top is not None and top < 1:
         raise InputError(f"top is {top}.", "Show at least one.")
+    if by == "depth":
+        return lay_out_depths(document, top)
     grid = _lay_out_columns(document, by)
     if grid is not None:
         strengths = [grid.strength(column) for column in range(len(grid.columns))]
@@ -243,6 +156,6 @@ def _lay_out_continuation(document: Document) -> Grid:
 
 
 def _strongest(values: Sequence[float | None], count: int) -> list[int]:
-    """Give the indices of the largest absolute values, in their own order."""
+    """Return the indices of the largest absolute values, in their own order."""
     ranked = sorted(range(len(values)), key=lambda index: -abs(values[index] or 0.0))
     return sorted(ranked[:count])

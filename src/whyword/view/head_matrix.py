@@ -19,7 +19,7 @@ _FAINT = 0.1
 
 
 def sum_heads(document: Document) -> list[list[float]]:
-    """Give what every head of every block of an explanation adds, all tokens together."""
+    """Return what every head of every block of an explanation adds, all tokens together."""
     return [[sum(values) for values in heads] for heads in document["by_head"]]
 
 

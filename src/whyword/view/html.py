@@ -28,8 +28,11 @@ _NOTEBOOK_HEIGHT = 760
 """In pixels: the question, the prediction, and a heat map that scrolls by itself."""
 
 
-def render_html(documents: Sequence[Document]) -> str:
-    """Give the page that shows documents below each other: one explanation, several models or methods."""
+def render_html(documents: Sequence[Document], first: str = "", routes: int | None = None) -> str:
+    """Return the page that shows documents below each other: one explanation, several models or methods.
+
+    `first`: the picture of flow that comes first, "depth" or "routes"; `routes`: how many are shown at first.
+    """
     style, script = _asset(_STYLE), join_modules()
     worded = [add_wording(document) for document in documents]
     title = _title(worded)
@@ -37,6 +40,8 @@ def render_html(documents: Sequence[Document]) -> str:
         policy=_policy(script, style),
         title=html.escape(title),
         plain=html.escape(title),
+        first=html.escape(first),
+        routes="" if routes is None else routes,
         style=style,
         script=script,
         documents=_embed([_round_heads(document) for document in worded]),
@@ -44,7 +49,7 @@ def render_html(documents: Sequence[Document]) -> str:
 
 
 def render_notebook(document: Document) -> str:
-    """Give the same page for a notebook's output: in a frame that can run its script and nothing else."""
+    """Return the same page for a notebook's output: in a frame that can run its script and nothing else."""
     page, title = html.escape(render_html([document])), html.escape(_title([add_wording(document)]))
     return (
         f'<iframe title="{title}" sandbox="allow-scripts" width="100%" '
@@ -53,7 +58,7 @@ def render_notebook(document: Document) -> str:
 
 
 def list_assets() -> dict[str, bytes]:
-    """Give the files that draw documents, by name, for a page that loads them instead of holding them."""
+    """Return the files that draw documents, by name, for a page that loads them instead of holding them."""
     modules = {name: text for name, text in read_modules().items() if name != ENTRY}
     return {name: text.encode() for name, text in {_STYLE: _asset(_STYLE), **modules}.items()}
 

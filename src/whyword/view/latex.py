@@ -4,13 +4,15 @@ Characters that pdfLaTeX has no glyph for are declared as small boxes with their
 script compiles, and LuaLaTeX or XeLaTeX show it where a font has it.
 """
 
+from collections.abc import Sequence
+
 from ..document.kinds import Document, is_continuation, is_translation
 from .colour import is_dark, seismic
 from .grid import Grid, Row, lay_out
 from .translation_grid import lay_out_translation
 from .wording import after, contrast, headline, prediction, proof, share_legend, small_print
 
-__all__ = ["render_latex"]
+__all__ = ["escape_latex", "render_depth_latex", "render_latex", "write_latex"]
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -39,6 +41,8 @@ _ESCAPES = {
     "⏎": r"\ensuremath{\hookleftarrow}",
     "⇥": r"\ensuremath{\mapsto}",
     "∅": r"\ensuremath{\emptyset}",
+    "→": r"\ensuremath{\rightarrow}",
+    "◂": r"\ensuremath{\triangleleft}",
     "⚑": r"\textbf{!}",
     "×": r"\ensuremath{\times}",
     "⁻": r"\textsuperscript{{-}}",
@@ -70,8 +74,17 @@ def render_latex(document: Document) -> str:
 
     Of a continuation or translation: one line per token or word.
     """
+    grid = lay_out_translation(document) if is_translation(document) else lay_out(document)
+    return _render(document, grid)
+
+
+def render_depth_latex(document: Document) -> str:
+    """Render flow as LaTeX: one line of boxes per depth, from last to first."""
+    return _render(document, lay_out(document, "depth"), "depth")
+
+
+def _render(document: Document, grid: Grid, by: str = "block") -> str:
     translated = is_translation(document)
-    grid = lay_out_translation(document) if translated else lay_out(document)
     if is_continuation(document):
         head, foot = [headline(document), after(document)], [proof(document)]
     elif translated:
@@ -79,21 +92,37 @@ def render_latex(document: Document) -> str:
         foot = [each for each in (share_legend(document), proof(document)) if each]
     else:
         head, foot = [headline(document), prediction(document), after(document)], [proof(document)]
-    head += small_print(document, grid.unit)
+    head += small_print(document, grid.unit, by)
     body = [
-        rf"\textbf{{{_escape(head[0])}}}\par",
-        *(rf"{{\small {_escape(line)}}}\par" for line in head[1:]),
-        r"\bigskip",
         *(_row(row, grid) for row in grid.rows),
         *([r"\medskip\hrule\medskip"] if grid.rows and grid.sum else []),
         *([_row(grid.sum, grid)] if grid.sum else []),
+    ]
+    if grid.by == "depth":
+        sizes = ("2.2em", "0.76")
+    else:
+        sizes = ("6em", "0.68") if translated else ("2.2em", "0.8") if grid.sum else ("9.5em", "0.58")
+    return write_latex(head, body, foot, sizes)
+
+
+def write_latex(
+    head: Sequence[str],
+    body: Sequence[str],
+    foot: Sequence[str],
+    sizes: tuple[str, str] = ("2.2em", "0.8"),
+) -> str:
+    """Write a document: lines of text above and below a body of LaTeX; `sizes` of the parts of its rows."""
+    lines = [
+        rf"\textbf{{{escape_latex(head[0])}}}\par",
+        *(rf"{{\small {escape_latex(line)}}}\par" for line in head[1:]),
         r"\bigskip",
-        *(rf"{{\small {_escape(line)}}}\par" for line in foot),
+        *body,
+        r"\bigskip",
+        *(rf"{{\small {escape_latex(line)}}}\par" for line in foot),
         r"\end{document}",
         "",
     ]
-    text = "\n".join(body)
-    sizes = ("6em", "0.68") if translated else ("2.2em", "0.8") if grid.sum else ("9.5em", "0.58")
+    text = "\n".join(lines)
     return _PREAMBLE % {"declarations": _declare(text), "label": sizes[0], "width": sizes[1]} + text
 
 
@@ -105,16 +134,17 @@ def _row(row: Row, grid: Grid) -> str:
         if value is not None
     ]
     end = row.end if row.unit is not None else f"{row.total:+.2f} {row.note}".rstrip()
-    return rf"\whyrow{{{_escape(row.label)}}}{{{''.join(boxes)}}}{{{_escape(end)}}}"
+    return rf"\whyrow{{{escape_latex(row.label)}}}{{{''.join(boxes)}}}{{{escape_latex(end)}}}"
 
 
 def _box(text: str, share: float) -> str:
     colour = seismic(share)
     channels = ",".join(f"{channel:.3f}" for channel in colour)
-    return rf"\whytoken{{{channels}}}{{{1 if is_dark(colour) else 0}}}{{{_escape(text)}}}"
+    return rf"\whytoken{{{channels}}}{{{1 if is_dark(colour) else 0}}}{{{escape_latex(text)}}}"
 
 
-def _escape(text: str) -> str:
+def escape_latex(text: str) -> str:
+    """Write text so that LaTeX sets it as it is."""
     return "".join(_ESCAPES.get(character, character) for character in text)
 
 

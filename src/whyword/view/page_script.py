@@ -30,7 +30,7 @@ def read_modules() -> Mapping[str, str]:
 
 @cache
 def join_modules() -> str:
-    """Give the script of a saved report: every module after those that it imports from."""
+    """Return the script of a saved report: every module after those that it imports from."""
     modules = read_modules()
     order = dict.fromkeys(_list_needed(modules, ENTRY))
     return "".join(_EXPORT.sub("", IMPORT.sub("", modules[name])) for name in order)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..document.kinds import Document, is_continuation, is_translation
 from ..errors import InputError
 from .colour import is_dark, seismic
+from .flow_grid import lay_out_depths
 from .grid import Grid, Row, lay_out
 from .translation_grid import lay_out_translation
 from .wording import after, contrast, headline, prediction, proof, share_legend, signed, small_print
@@ -18,7 +19,7 @@ from .wording import after, contrast, headline, prediction, proof, share_legend,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["drawing", "has_plots", "render_plot", "require_plots", "write_figure"]
+__all__ = ["drawing", "has_plots", "render_depth_plot", "render_plot", "require_plots", "write_figure"]
 
 _CELL = (0.62, 0.26)
 """Width and height of a cell, in inches."""
@@ -40,10 +41,20 @@ _NUMBERED = 40
 def render_plot(document: Document, form: str) -> bytes:
     """Render the heat map of a document: `form` is "png" or "svg"."""
     require_plots()
+    grid = lay_out_translation(document) if is_translation(document) else lay_out(document)
+    return _render(document, grid, form)
+
+
+def render_depth_plot(document: Document, form: str) -> bytes:
+    """Render flow as a heat map of depth × token: `form` is "png" or "svg"."""
+    require_plots()
+    return _render(document, lay_out_depths(document, all_depths=True), form)
+
+
+def _render(document: Document, grid: Grid, form: str) -> bytes:
     from matplotlib.figure import Figure
 
     translated = is_translation(document)
-    grid = lay_out_translation(document) if translated else lay_out(document)
     rows, columns = len(grid.every_row), len(grid.columns)
     width = max(6.2, 0.9 + columns * (_CELL[0] if columns <= _NUMBERED else 0.2))
     height = 1.9 + (rows + 0.6) * _CELL[1]
@@ -56,7 +67,9 @@ def render_plot(document: Document, form: str) -> bytes:
             _draw(each, part, grid)
         if len(parts) > 1:
             axes[0, 0].set_xticks([])
-            axes[0, 0].set_ylabel("word" if translated else "token" if is_continuation(document) else "block")
+        if grid.rows and grid.by != "word":
+            name = "token" if is_continuation(document) else grid.by
+            axes[0, 0].set_ylabel("word" if translated else name)
         figure.suptitle(_title(document), fontsize=9, x=0.01, ha="left")
         figure.supxlabel(_foot(document, grid), fontsize=6, x=0.01, ha="left")
         return write_figure(figure, form)
@@ -125,7 +138,7 @@ def _title(document: Document) -> str:
 def _foot(document: Document, grid: Grid) -> str:
     proven = [] if is_continuation(document) else [proof(document)]
     legend = share_legend(document) if is_translation(document) else None
-    return "\n".join([*small_print(document, grid.unit), *([legend] if legend else []), *proven])
+    return "\n".join([*small_print(document, grid.unit, grid.by), *([legend] if legend else []), *proven])
 
 
 def _name(row: Row) -> str:

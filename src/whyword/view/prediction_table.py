@@ -36,13 +36,13 @@ def print_prediction(
 
 
 def render_prediction_csv(document: Document) -> str:
-    """Give a row for each token, the likeliest first."""
+    """Return a row for each token, the likeliest first."""
     rows = _list_rows(document)
     return write_csv([list(rows[0]), *(list(row.values()) for row in rows)]) if rows else ""
 
 
 def make_prediction_frame(document: Document) -> "DataFrame":
-    """Give the same as a data frame (pandas)."""
+    """Return the same as a data frame (pandas)."""
     return frame_of(_list_rows(document))
 
 

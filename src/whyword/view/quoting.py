@@ -19,7 +19,7 @@ Sentence = list[str]
 
 
 def quote(text: str) -> Sentence:
-    """Give a sentence that is a quoted text alone."""
+    """Return a sentence that is a quoted text alone."""
     return ["", text, ""]
 
 

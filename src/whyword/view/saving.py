@@ -8,10 +8,13 @@ from ..document.kinds import KINDS, SCHEMA, Document, Kind, kind_of
 from ..errors import InputError
 from ..lazy import find_at
 from ..runs.whole_files import write_file
+from .flow_grid import cut_routes, require_flow
 
 __all__ = ["render_json", "render_page", "require_format", "save_documents"]
 
 _PICTURES = (".png", ".svg")
+_TRACED = ("depth", "routes")
+"""Views of flow."""
 
 
 def require_format(path: str | Path, schema: str = SCHEMA, by: str = "block") -> Path:
@@ -27,31 +30,41 @@ def require_format(path: str | Path, schema: str = SCHEMA, by: str = "block") ->
     return path
 
 
-def save_documents(documents: Sequence[Document], path: str | Path, by: str = "block") -> list[Path]:
+def save_documents(
+    documents: Sequence[Document], path: str | Path, by: str = "block", top: int | None = None
+) -> list[Path]:
     """Save documents: HTML holds them all; of other formats, the second goes to name-2, and so on.
 
-    `by`: what a picture shows; by head, the heat map of blocks × heads.
+    `by`: what a file shows; by head, a picture of blocks × heads; by depth, flow; routes, `top` of them.
     """
     for document in documents:
         path = require_format(path, document["schema"], by)
+        if by in _TRACED:
+            require_flow(document, by)
     path = Path(path)
     if path.suffix.lower() == ".html":
-        write_file(path, render_page(documents))
+        write_file(path, render_page(documents, by, top))
         return [path]
+    if by == "routes" and path.suffix.lower() != ".json":
+        documents = [cut_routes(document, top) for document in documents]
     paths = [path, *(path.with_stem(f"{path.stem}-{count}") for count in range(2, len(documents) + 1))]
     for document, each in zip(documents, paths, strict=False):
         write_file(each, _render(document, each, by))
     return paths[: len(documents)]
 
 
-def render_page(documents: Sequence[Document]) -> str:
-    """Give the page that shows documents of one kind, or of several that one page can show."""
-    page: str = find_at(kind_of(documents[0]).formats[".html"])(documents)
+def render_page(documents: Sequence[Document], by: str = "block", top: int | None = None) -> str:
+    """Return the page that shows documents of one kind, or of several that one page can show.
+
+    `by`: by depth or routes, that picture comes first; `top`: how many routes it shows at first.
+    """
+    render = find_at(kind_of(documents[0]).formats[".html"])
+    page: str = render(documents, by, top) if by in _TRACED else render(documents)
     return page
 
 
 def render_json(document: Document) -> str:
-    """Give a document as the text of a file."""
+    """Return a document as the text of a file."""
     return json.dumps(document, ensure_ascii=False) + "\n"
 
 
@@ -66,10 +79,10 @@ def _find_renderer(path: Path, kind: Kind, by: str) -> str:
     """Find what renders a kind for the ending of a name."""
     ending = path.suffix.lower()
     formats: Mapping[str, str] = kind.formats
-    if by == "head" and ending in _PICTURES:
-        if not kind.by_head:
-            raise InputError(f"There is no picture by head of this ({kind.name}).", "Leave `by` out.")
-        formats = kind.by_head
+    if by in _TRACED or (by == "head" and ending in _PICTURES):
+        if by not in kind.views:
+            raise InputError(f"There is no picture by {by} of this ({kind.name}).", "Leave `by` out.")
+        formats = {**formats, **kind.views[by]}
     if ending in formats:
         return formats[ending]
     known = f"Known endings: {', '.join(formats)}."

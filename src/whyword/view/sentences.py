@@ -46,7 +46,7 @@ _BEYOND = "stronger ones have the same colour"
 
 
 def add_wording(document: Document) -> dict[str, Any]:
-    """Give a document with its sentences, and those of its parts."""
+    """Return a document with its sentences, and those of its parts."""
     said = dict(document)
     if document.get("schema") == CONTINUATION_SCHEMA:
         said["explanations"] = [add_wording(part) for part in document["explanations"]]
@@ -108,6 +108,7 @@ def describe_explanation(document: Document) -> Wording:
         "head_legend": _read_colours(quantity, "logits"),
         "head_rows": _read_heads(document["method"]),
         "account": _close_account(document["account"]) if "account" in document else None,
+        **(_describe_flow(document) if document.get("flow") else {}),
     }
 
 
@@ -247,6 +248,19 @@ def _read_colours(quantity: str | None, unit: str) -> list[str]:
     if quantity is None:
         return ["", "", f"in {unit}; {_BEYOND}"]
     return ["lowers", "raises", f"the {quantity}; {_BEYOND}"]
+
+
+def _describe_flow(document: Document) -> Wording:
+    """Say how to read the map of depths and the graph of routes."""
+    flow, quantity = document["flow"], name_quantity(document["foils"])
+    whole, last = write_signed(document["ledger"]["logit"], 2), len(flow["by_depth"]) - 1
+    biases = ", with what biases add above it," if any(flow["bias"]) else ""
+    return {
+        "depths": f"Where the {quantity} is: depth 0 is before block 1, {last} after the last block. "
+        f"Every row{biases} adds up to {whole}. The scores are read in the outlined row.",
+        "routes": "What attention heads move from one position to another, block by block from the bottom "
+        "up. Pale columns are what is at a position. Widths are amounts; red raises, blue lowers.",
+    }
 
 
 def _read_heads(method: str) -> str:

@@ -23,7 +23,7 @@ def print_by_kind(
 
 
 def make_frame_by_kind(document: Document) -> "DataFrame":
-    """Give the data frame of a document."""
+    """Return the data frame of a document."""
     kind = kind_of(document)
     if kind.frame is None:
         raise InputError(f"There is no data frame of this ({kind.name}).", "Use to_dict().")
@@ -32,5 +32,5 @@ def make_frame_by_kind(document: Document) -> "DataFrame":
 
 
 def render_notebook_by_kind(document: Document) -> str | None:
-    """Give the page of a document for a notebook's output; None of kinds that have no page."""
+    """Return the page of a document for a notebook's output; None of kinds that have no page."""
     return render_notebook(document) if ".html" in kind_of(document).formats else None

@@ -17,6 +17,7 @@ from ..document.kinds import Document, is_continuation, is_translation
 from .account_table import render_account
 from .grid import Grid, Row, lay_out
 from .head_matrix import render_matrix, sum_heads
+from .route_list import render_routes
 from .terminal_colour import paint_ground
 from .translation_grid import lay_out_translation
 from .wording import (
@@ -55,6 +56,9 @@ def render_terminal(
     document: Document, width: int, *, by: str = "block", top: int | None = None, numbers: bool = False
 ) -> RenderableType:
     """Render a document for a terminal of some width; `numbers` in the cells instead of tokens."""
+    if by == "routes":
+        routes = list(render_routes(document, width, top))
+        return Group(*_head(document, by, "logits"), *routes, *_foot(document, by), Text(""))
     if is_translation(document):
         grid = lay_out_translation(document, "word" if by == "block" else by, top)
     else:
@@ -62,7 +66,7 @@ def render_terminal(
     body = _table if grid.rows else _list
     if grid.split is not None and not _fits(grid, width):
         body = _strongest_of_rows
-    parts = [*_head(document, by, grid), *body(grid, width, numbers)]
+    parts = [*_head(document, by, grid.unit), *body(grid, width, numbers)]
     summed = grid.sum is not None and grid.sum.unit is None
     if hidden := say_hidden(grid.hidden, grid.by, summed=summed):
         parts.append(Text(hidden, style="dim"))
@@ -71,7 +75,7 @@ def render_terminal(
     return Group(*parts, *_foot(document, by), Text(""))
 
 
-def _head(document: Document, by: str, grid: Grid) -> Iterator[Text]:
+def _head(document: Document, by: str, unit: str) -> Iterator[Text]:
     yield Text(headline(document), style="bold")
     if is_translation(document):
         if contrasted := contrast(document):
@@ -85,7 +89,7 @@ def _head(document: Document, by: str, grid: Grid) -> Iterator[Text]:
             yield Text(f"after “{label(forced_text(document))}”, with which they all begin")
         yield Text(after(document, by), style="dim")
     if by != "head":
-        yield from (Text(line, style="dim") for line in explain_scores(document, grid.unit))
+        yield from (Text(line, style="dim") for line in explain_scores(document, unit, by))
     yield Text("")
 
 
@@ -113,7 +117,7 @@ def _labels(grid: Grid) -> int:
 
 
 def _strongest_of_rows(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
-    """Give each row's own strongest columns, the strongest first: source, then what was already written."""
+    """Return each row's own strongest columns, the strongest first: source, then what was already written."""
     labels, split = _labels(grid), grid.split or 0
     notes = max(cell_len(row.note) for row in grid.rows)
     room = width - labels - notes - 6
@@ -150,7 +154,8 @@ def _table(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
     if grid.split is not None:
         yield frame.sides()
     if numbers:
-        yield frame.line("", [grid.columns[index] for index in frame.columns])
+        names = [grid.columns[index] for index in frame.columns]
+        yield frame.line("", names, total="sum" if grid.by == "depth" else "")
     for row in grid.rows:
         yield frame.row(row, numbers=numbers)
     if grid.sum is not None:
@@ -159,9 +164,9 @@ def _table(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
         if not numbers:
             yield frame.line("", [_number(grid.sum.values[index]) for index in frame.columns])
     if len(frame.columns) < len(grid.columns):
-        what, how = f"{grid.by}s" if grid.sum is None else "tokens", "--by token --top 20, "
+        what, how = "words" if grid.by == "word" else "tokens", "--by token --top 20, "
         shown = f"{len(frame.columns)} of {len(grid.columns)} {what} fit"
-        added = "" if grid.sum is None else "; rows add up all of them"
+        added = "" if grid.rows[0].unit is not None else "; rows add up all of them"
         yield Text(f"… {shown}{added}. More: {'' if grid.sum is None else how}-o report.html", style="dim")
 
 
@@ -174,7 +179,7 @@ class _Frame:
     columns: Sequence[int]
 
     def row(self, row: Row, *, numbers: bool) -> Text:
-        """Give a row of tokens (or numbers) on the colours of their values."""
+        """Return a row of tokens (or numbers) on the colours of their values."""
         cells = [
             ""
             if row.values[index] is None
@@ -206,7 +211,7 @@ class _Frame:
     def line(
         self, name: str, cells: Sequence[str], styles: Sequence[Style | None] = (), total: str = ""
     ) -> Text:
-        """Give one line: label, cells under their columns, total."""
+        """Return one line: label, cells under their columns, total."""
         line = Text(set_cell_size(name.rjust(self.labels), self.labels) + "  ", no_wrap=True, overflow="crop")
         before = -1
         for place, (index, cell) in enumerate(zip(self.columns, cells, strict=True)):
@@ -239,8 +244,8 @@ def _fit(grid: Grid, width: int) -> list[int]:
 
 
 def _running_text(grid: Grid) -> Text:
-    """Give the whole prompt as text, on the colours of the sum, or of the first row."""
-    text, row = Text(), grid.rows[0] if grid.sum is None else grid.sum
+    """Return the whole prompt as text, on the colours of the sum, or of the first row."""
+    text, row = Text(), grid.tint or grid.sum or grid.rows[0]
     for column, value in zip(grid.columns, row.values, strict=True):
         text.append(column, style=paint_ground(value, row.largest) or "")
         text.append(" ")

@@ -18,7 +18,7 @@ Groups = list[tuple[str, list[int]]]
 
 
 def at_block(document: Document, block: int | None) -> Document:
-    """Give the document with the numbers of one decoder block, counted from 1; None: of all together."""
+    """Return the document with the numbers of one decoder block, counted from 1; None: of all together."""
     if block is None:
         return document
     blocks = len(document["by_block"])

@@ -196,7 +196,7 @@ def render_unit_csv(document: Document) -> str:
 
 
 def make_unit_frame(document: Document) -> "DataFrame":
-    """Give the same as a data frame (needs pandas, the extra `pandas`)."""
+    """Return the same as a data frame (needs pandas, the extra `pandas`)."""
     return frame_of(list(_list_rows(document)))
 
 

@@ -1,6 +1,8 @@
 """The words around the numbers in lines of text: in the terminal, in pictures and in LaTeX."""
 
 import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 
 from ..document.kinds import Document, is_comparison, is_continuation, is_translation, read_measure
 from .answer_sentences import word_texts
@@ -22,16 +24,18 @@ __all__ = [
     "share_legend",
     "signed",
     "small_print",
+    "tell_apart",
     "word_labels",
     "write_sentence",
 ]
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥"}
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNPRINTABLE = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def label(text: str) -> str:
-    """Give a token's text as it is shown: one line, spaces at its edges left out, nothing invisible.
+    """Return a token's text as it is shown: one line, spaces at its edges left out, nothing invisible.
 
     Control characters are spelled out: a terminal would obey them.
     """
@@ -54,8 +58,18 @@ def write_sentence(sentence: Sentence) -> str:
     return "".join(f"“{label(part)}”" if place % 2 else part for place, part in enumerate(sentence))
 
 
+def tell_apart(labels: Sequence[str]) -> list[str]:
+    """Number those that occur more than once: director¹, director²."""
+    seen: Counter[str] = Counter()
+    counts, told = Counter(labels), []
+    for each in labels:
+        seen[each] += 1
+        told.append(f"{each}{str(seen[each]).translate(_SUPERSCRIPTS)}" if counts[each] > 1 else each)
+    return told
+
+
 def word_labels(document: Document) -> list[str]:
-    """Give the text of every word, in order, as it is shown."""
+    """Return the text of every word, in order, as it is shown."""
     return [label(text) for text in word_texts(document)]
 
 
@@ -65,7 +79,7 @@ def headline(document: Document) -> str:
 
 
 def prediction(document: Document) -> str:
-    """Give the probabilities and logits of target and foils, and their difference."""
+    """Return the probabilities and logits of target and foils, and their difference."""
     choices = [document["target"], *document["foils"]]
     parts = [
         f"P({label(choice['text'])}) = {_percent(choice['probability'])}, logit {_logit(choice)}"
@@ -96,7 +110,7 @@ def share_legend(document: Document) -> str | None:
 
 
 def forced_text(document: Document) -> str:
-    """Give what target and foils begin with, which was forced before the token that is explained."""
+    """Return what target and foils begin with, which was forced before the token that is explained."""
     forced = document["tokens"][len(document["tokens"]) - document["forced"] :]
     return "".join(token["text"] for token in forced).strip()
 
@@ -111,7 +125,7 @@ def after(document: Document, by: str = "block") -> str:
 
 
 def ledger_entries(document: Document) -> list[tuple[str, float]]:
-    """Give the entries of the ledger, summed over blocks; those that are nothing in this model left out."""
+    """Return the entries of the ledger, summed over blocks; those that are nothing in this model left out."""
     ledger = document["ledger"]
     entries = [
         ("embedding", ledger["embedding"]),
@@ -149,6 +163,9 @@ def caution(document: Document, by: str = "block") -> str:
     if not measure.adds_up and by != "head":
         return f"exact: the ledger · scores do not add up to it{_blind([measure.contrastive])}"
     heuristic = "position = token" if by == "head" else measure.heuristic or "the method"
+    if by in ("depth", "routes"):
+        conserved = "every depth adds up to all of it" if by == "depth" else "edges in and out of every node"
+        return f"exact: {conserved} · heuristic: {heuristic}"
     whole = by != "head" and measure.sum_of == "difference"
     total = "tokens and biases add up to all of it" if whole else "tokens add up to attention's part"
     return f"exact: sums · heuristic: {heuristic} · {total}"
@@ -168,18 +185,23 @@ def _logit(choice: Document) -> str:
     return f"{choice['logit']:.2f}" + ("" if capped is None else f" (capped {capped:.2f})")
 
 
-def explain_scores(document: Document, unit: str) -> list[str]:
-    """Say what scores are that do not add up to the logit (difference): nothing of those that do."""
+def explain_scores(document: Document, unit: str, by: str = "block") -> list[str]:
+    """Say what scores are that do not add up to the logit (difference), and what depths and routes are."""
     if is_comparison(document):
         return []
+    if by == "depth":
+        last = len(document["ledger"]["mlp"])
+        return [f"where all of it is: depth {last} after the last block … 0 before block 1"]
+    if by == "routes":
+        return ["what attention heads move from one position to another"]
     measure = read_measure(document["explanations"][0] if is_continuation(document) else document)
     return [] if measure.adds_up else [f"score: {measure.summary}; in {unit}"]
 
 
-def small_print(document: Document, unit: str) -> list[str]:
-    """Say what must stand beside numbers that do not add up to the logit (difference)."""
-    said = explain_scores(document, unit)
-    return [*said, caution(document)] if said or is_comparison(document) else []
+def small_print(document: Document, unit: str, by: str = "block") -> list[str]:
+    """Say what must stand beside numbers that do not add up to the logit (difference), or are of flow."""
+    said = explain_scores(document, unit, by)
+    return [*said, caution(document, by)] if said or is_comparison(document) else []
 
 
 def say_hidden(count: int, what: str, *, summed: bool) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from ...errors import InputError
 from ..interruption import count_lines, say_kept, when_stopped
-from ..options import SourceLanguage, TargetLanguage
+from ..options import SourceFile, SourceLanguage, TargetFile, TargetLanguage, TranslationModel
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 from ..sources import open_models
 
@@ -66,17 +66,9 @@ class LinkFormat(str, Enum):
 def align(
     text: Annotated[str | None, typer.Argument(metavar="SOURCE", help="A sentence.")] = None,
     translation: Annotated[str | None, typer.Argument(metavar="TRANSLATION", help="Its translation.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="MODEL", help="A translation model: hub name or folder."),
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option("--source", metavar="FILE", help="Sentences, one per line, spaces between words."),
-    ] = None,
-    target: Annotated[
-        Path | None, typer.Option("--target", metavar="FILE", help="Their translations.")
-    ] = None,
+    model: TranslationModel = None,
+    source: SourceFile = None,
+    target: TargetFile = None,
     output: Annotated[
         Path | None,
         typer.Option(

@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
+from ..options import (
+    METHOD_HELP,
+    FoilWords,
+    Ids,
+    MaxMemory,
+    MethodName,
+    NoFoil,
+    Output,
+    PromptText,
+    TargetWord,
+    Top,
+)
 from ..reporting import (
     Allow,
     Bos,
@@ -34,9 +45,7 @@ class Columns(str, Enum):
 
 @reporting
 def compare(
-    prompt: Annotated[
-        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
-    ],
+    prompt: PromptText,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,

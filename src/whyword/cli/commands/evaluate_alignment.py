@@ -8,7 +8,15 @@ import typer
 
 from ...errors import InputError
 from ..interruption import count_lines, say_kept, when_stopped
-from ..options import RunFolder, SourceLanguage, TargetLanguage, moved
+from ..options import (
+    RunFolder,
+    SourceFile,
+    SourceLanguage,
+    TargetFile,
+    TargetLanguage,
+    TranslationModel,
+    moved,
+)
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 from ..sources import open_models
 
@@ -21,21 +29,13 @@ __all__ = ["evaluate_alignment"]
 @reporting
 def evaluate_alignment(
     out: RunFolder,
-    source: Annotated[
-        Path | None,
-        typer.Option("--source", metavar="FILE", help="Sentences, one per line, spaces between words."),
-    ] = None,
-    target: Annotated[
-        Path | None, typer.Option("--target", metavar="FILE", help="Their translations.")
-    ] = None,
+    source: SourceFile = None,
+    target: TargetFile = None,
     gold: Annotated[
         Path | None,
         typer.Option("--gold", metavar="FILE", help="Human links, as talp, pharaoh or naacl."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="MODEL", help="A translation model: hub name or folder."),
-    ] = None,
+    model: TranslationModel = None,
     reverse_model: Annotated[
         str | None,
         typer.Option(

@@ -9,7 +9,18 @@ import typer
 
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
-from ..options import METHOD_HELP, FoilWords, Ids, MaxMemory, MethodName, NoFoil, Output, TargetWord, Top
+from ..options import (
+    METHOD_HELP,
+    FoilWords,
+    Ids,
+    MaxMemory,
+    MethodName,
+    NoFoil,
+    Output,
+    PromptText,
+    TargetWord,
+    Top,
+)
 from ..reporting import (
     Allow,
     Bos,
@@ -28,7 +39,8 @@ from ..sources import Source, open_models, read_source, read_word
 
 if TYPE_CHECKING:
     from ...models import Model
-    from ...results.explanation import Continuation, Explanation
+    from ...results.continuation import Continuation
+    from ...results.explanation import Explanation
 
 __all__ = ["explain"]
 
@@ -38,15 +50,14 @@ class By(str, Enum):
 
     block = "block"
     head = "head"
+    depth = "depth"
     token = "token"
     word = "word"
 
 
 @reporting
 def explain(
-    prompt: Annotated[
-        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
-    ],
+    prompt: PromptText,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,
@@ -56,9 +67,15 @@ def explain(
         typer.Option("--method", metavar="METHOD", help=METHOD_HELP, show_default=DEFAULT_METHOD),
     ] = None,
     by: Annotated[
-        By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, token or word.")
+        By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, depth, token or word.")
     ] = By.block,
     top: Top = None,
+    routes: Annotated[
+        int | None,
+        typer.Option(
+            "--routes", min=1, metavar="N", help="Show the N strongest routes between positions (flow)."
+        ),
+    ] = None,
     output: Output = None,
     account: Annotated[
         bool, typer.Option("--account", help="Put MLPs and embedding on tokens too (heuristic).")
@@ -80,8 +97,11 @@ def explain(
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format, save_documents
 
+    view, shown = (by.value, top) if routes is None else ("routes", routes)
     for path in output or []:
-        require_format(path)
+        require_format(path, by=view)
+    if view in ("depth", "routes"):
+        _require_flow(method, view, continue_)
     if max_memory is not None:
         read_size(max_memory)
     if continue_ is not None and (target or foil):
@@ -109,14 +129,14 @@ def explain(
         for explained in question.answer(loaded):
             documents.append(_describe(explained, account))
             if not json and not output:
-                print_view(documents[-1], by.value, top)
+                print_view(documents[-1], view, shown)
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(documents, path, by.value)]
+    saved = [each for path in output or [] for each in save_documents(documents, path, view, shown)]
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
     elif output:
         for document in documents:
-            print_view(document, by.value, top)
+            print_view(document, view, shown)
     for path in saved:
         tell(f"Saved {path}")
 
@@ -136,7 +156,8 @@ class _Question:
 
     def answer(self, model: "Model") -> "Iterator[Explanation | Continuation]":
         """Explain by every method."""
-        from ...pipeline.one_prompt import compare, explain_continuation
+        from ...pipeline.one_continuation import explain_continuation
+        from ...pipeline.one_prompt import compare
 
         doing = f"Explaining with {model.name} …"
         if self.new_tokens is None:
@@ -160,14 +181,27 @@ class _Question:
                     method=method,
                     new_tokens=self.new_tokens,
                     max_memory=self.max_memory,
-                )
+                ).complete()
             yield found
 
 
+def _require_flow(methods: Sequence[MethodName] | None, view: str, new_tokens: int | None) -> None:
+    """Refuse a view of flow for what has none, before anything is computed."""
+    names = [each.value for each in methods] if methods else [DEFAULT_METHOD]
+    without = [name for name in names if not METHODS[name].frozen]
+    if without:
+        having = ", ".join(name for name, method in METHODS.items() if method.frozen)
+        raise InputError(f"The method {without[0]} has no flow to show.", f"Methods that have: {having}.")
+    if new_tokens is not None:
+        raise InputError(
+            f"A continuation is not shown by {view}.", "Leave --continue out to see one token's flow."
+        )
+
+
 def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
-    """Give the document, with the full account where it is asked for."""
+    """Return the document, with the full account where it is asked for."""
     from ...results.account import describe_fully
-    from ...results.explanation import Continuation
+    from ...results.continuation import Continuation
 
     if not account or isinstance(explained, Continuation):
         return explained.to_dict()

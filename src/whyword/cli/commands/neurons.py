@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options import FoilWords, Ids, MaxMemory, NoFoil, TargetWord, UnitOutput, moved
+from ..options import FoilWords, Ids, MaxMemory, NoFoil, PromptText, TargetWord, UnitOutput, moved
 from ..reporting import (
     Allow,
     Bos,
@@ -32,9 +32,7 @@ def _over(option: str) -> Any:
 
 @reporting
 def neurons(
-    prompt: Annotated[
-        str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
-    ],
+    prompt: PromptText,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,

@@ -66,11 +66,12 @@ def build_type(model_type: str, seed: int = 0) -> Any:
     Experts are computed one by one: torch multiplies the rows of several in float32 only.
     """
     import transformers
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     config = make_config(model_type, seed)
     with uninitialised():
-        if type(config).model_type == model_type:
+        if isinstance(config, CONFIG_MAPPING[model_type]):
             network = transformers.AutoModelForCausalLM.from_config(config)
         else:  # the config of the text decoder alone
             network = getattr(transformers, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[model_type])(config)

@@ -29,6 +29,26 @@ export function shown(number, { digits, neutral }) {
   return neutral ? plain(number, digits) : signed(number, digits);
 }
 
+/** The colours of numbers on a canvas, as the page has them now: light or dark. */
+export function numberColours(box, scale) {
+  const style = getComputedStyle(box);
+  const [ground, panel, ink, muted, raise, lower, grey, onWeak, onStrong, lift] = [
+    "ground", "panel", "ink", "muted", "raise", "lower", "grey", "on-weak", "on-strong", "lift",
+  ].map((name) => style.getPropertyValue(`--${name}`).trim());
+  const made = new Map();
+  const of = (number) => {
+    const strength = Math.round(100 * Math.min(1, Math.abs(number) / scale.limit)) / 100;
+    const end = scale.neutral ? grey : number < 0 ? lower : raise;
+    const key = number < 0 ? -strength : strength;
+    if (!made.has(key)) {
+      const share = 100 * strength * (1 + Number(lift) - Number(lift) * strength);
+      made.set(key, { ground: `color-mix(in oklab, ${end} ${share.toFixed(1)}%, ${ground})`, ink: strength > STRONG ? onStrong : onWeak });
+    }
+    return made.get(key);
+  };
+  return { ground, panel, ink, muted, of };
+}
+
 /** Colour an element by a number; gives the element. */
 export function paint(painted, number, scale) {
   const strength = Math.min(1, Math.abs(number) / scale.limit);

@@ -12,7 +12,7 @@ import { headerRow, tokenColumns } from "./token_columns.js";
 import { visibleText } from "./visible_text.js";
 
 /** `first`: the token that is open at first. */
-export function renderContinuation(continuation, id, first = 0) {
+export function renderContinuation(continuation, id, _, first = 0) {
   const { explanations } = continuation;
   const start = Math.min(first, explanations.length - 1);
   const chosen = element("div", { class: "chosen", id: `${id}-chosen`, "aria-live": "polite" });

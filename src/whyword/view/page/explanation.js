@@ -3,6 +3,7 @@
  */
 
 import { element } from "./elements.js";
+import { flowMap } from "./flow_map.js";
 import { fullAccount } from "./full_account.js";
 import { headMap } from "./head_map.js";
 import { notes, reportHeader } from "./header_and_notes.js";
@@ -10,15 +11,21 @@ import { heatMap } from "./heat_map.js";
 import { ledgerTable } from "./ledger_table.js";
 import { predictionTable } from "./prediction_table.js";
 import { promptText } from "./prompt_text.js";
+import { routeGraph } from "./route_graph.js";
 import { sentence, wordingOf } from "./sentences.js";
 
-export function renderExplanation(explanation, id) {
+/** `opening`: which picture of flow comes first ("depth", "routes"), and how many routes it shows. */
+export function renderExplanation(explanation, id, opening = {}) {
+  const flow = explanation.flow ? [flowMap(explanation, id), routeGraph(explanation, id, opening.routes)] : [];
+  const early = opening.first === "routes" ? [...flow].reverse() : opening.first === "depth" ? flow : [];
   return [
     reportHeader(explanation),
     promptText(explanation),
     answerText(explanation),
+    ...early,
     element("div", { class: "overview" }, predictionTable(explanation), ledgerTable(explanation)),
     heatMap(explanation, id),
+    ...(early.length > 0 ? [] : flow),
     headMap(explanation),
     ...(explanation.account ? [fullAccount(explanation)] : []),
     notes(explanation),

@@ -28,10 +28,12 @@ export const RENDERERS = {
  * several reports; `chosen`: the token of continuations that is open.
  */
 export function renderReport(root, documents, name = "document", chosen = 0) {
+  const { first, routes } = root.dataset;
+  const opening = { first, routes: Number(routes) || undefined };
   const articles = documents.map((record, index) => {
     const id = `${name}-${index + 1}`;
     const render = RENDERERS[record.schema] ?? renderUnknown;
-    return element("article", { id }, ...render(record, id, chosen));
+    return element("article", { id }, ...render(record, id, opening, chosen));
   });
   root.replaceChildren(...(documents.length > 1 ? [contents(documents, name)] : []), ...articles);
 }

@@ -1,0 +1,163 @@
+"""Explain every token of a continuation, and any sum of its tokens, from one recorded run or a few."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import groupby
+from operator import index
+from typing import Any
+
+import torch
+
+from ..ask.prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require_tokens
+from ..ask.question import AUTO, Question, choose
+from ..attribute import METHODS, Predictions
+from ..attribute.flow import find_depth, trace_sum
+from ..attribute.methods import DEFAULT_METHOD
+from ..errors import InputError
+from ..ledger import Target
+from ..models.model import Model
+from ..results.continuation import Continuation, OnDemand, add_explanations
+from ..results.explanation import Explanation
+from ..runs.progress import report
+from ..tokens import Tokens
+from ..trace import Places, Trace, generate
+from .one_prompt import compare_trace, list_methods, record_contexts, require_decoder, require_depth
+
+__all__ = ["explain_continuation"]
+
+
+def explain_continuation(
+    model: Model,
+    prompt: Prompt,
+    continuation: str | Sequence[int] | None = None,
+    *,
+    foil: str | None = "auto",
+    method: str = DEFAULT_METHOD,
+    depth: int | None = None,
+    new_tokens: int = 20,
+    max_memory: int | str | None = None,
+) -> Continuation:
+    """Explain every token of a continuation from one recorded pass, or a few.
+
+    `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
+    `foil`: "auto": the runner-up at each position; None: no contrast. `.sum()` explains the whole
+    continuation, `.sum(tokens=(3, 9))` some of it. By flow, tokens are explained when they are asked for, and
+    the result holds what was recorded until then: `.complete()` explains all and lets go of it.
+    `depth`, `max_memory`: see `explain`.
+    """
+    names = list_methods([method])
+    require_depth(require_decoder(model), depth, names)
+    if foil not in (None, AUTO):
+        raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
+    tokens = read_prompt(model, prompt)
+    ids = _continuation_ids(model, tokens, continuation, new_tokens)
+    context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
+    explained: list[Explanation] = []
+    passes: list[_Pass] = []
+    # One pass for all lengths between two thresholds of the model: its attention may change at each of them.
+    for _, group in groupby(range(len(tokens), len(context) + 1), model.lengths.find):
+        lengths = [*group]
+        longest, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
+        trace = record_contexts(model, [longest], places, names, max_memory)
+        targets = [
+            choose(Question((), id_, (), runner_up=foil == AUTO), logits)
+            for id_, logits in zip(ids[lengths[0] - len(tokens) :], trace.logits, strict=False)
+        ]
+        if METHODS[method].frozen:
+            passes.append(_keep_pass(model, longest, trace, targets, method, depth))
+        else:
+            compared = compare_trace(model, [longest], trace, targets, names, [0], depth)
+            explained += [comparison[method] for comparison in compared]
+    return Continuation(_Recorded(tuple(passes), range(len(ids))) if passes else tuple(explained))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pass:
+    """A recorded run, and what is known of the tokens that it predicts before they are explained."""
+
+    predictions: Predictions
+    described: tuple[Explanation, ...]
+    """Explanations without scores."""
+
+    def explain_sum(self, tokens: Sequence[int]) -> Explanation:
+        """Explain some of its tokens together, by one pull-back."""
+        (flow,) = trace_sum(self.predictions, tokens)
+        depth = find_depth(self.predictions.model, self.predictions.depth)
+        whole = reduce(add_explanations, (self.described[token] for token in tokens))
+        return replace(whole, traced=flow, by_block=flow.by_depth[depth][None].float())
+
+
+def _keep_pass(
+    model: Model, context: Tokens, trace: Trace, targets: list[Target], method: str, depth: int | None
+) -> _Pass:
+    """Keep a recorded run, with all that is known of its tokens without pulling anything back."""
+    described = [
+        replace(comparison, by_block={method: torch.zeros(1, len(comparison.tokens))})[method]
+        for comparison in compare_trace(model, [context], replace(trace, frozen=None), targets, [], [0])
+    ]
+    ledgers = [each.ledger for each in described]
+    return _Pass(Predictions(model, [context.ids], trace, targets, ledgers, depth), tuple(described))
+
+
+@dataclass(frozen=True, eq=False)
+class _Recorded(OnDemand):
+    """Tokens of a continuation that are explained when they are asked for, each once."""
+
+    passes: tuple[_Pass, ...]
+    tokens: range
+    """Which tokens of the whole continuation."""
+    explained: dict[int, Explanation] = field(default_factory=dict)
+    """Those that were explained, by token of the whole continuation."""
+
+    @property
+    def texts(self) -> list[str]:
+        """The tokens."""
+        described = [each for part in self.passes for each in part.described]
+        return [described[token].target.text for token in self.tokens]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return replace(self, tokens=self.tokens[place])
+        token = self.tokens[place]
+        if token not in self.explained:
+            self.explained[token] = self._explain([token])
+            report("tokens", self.tokens.index(token) + 1, len(self))
+        return self.explained[token]
+
+    def explain_sum(self, tokens: range) -> Explanation:
+        """Explain the sum of some tokens, by one pull-back of every pass."""
+        return self._explain(sorted(self.tokens[token] for token in tokens))
+
+    def _explain(self, tokens: Sequence[int]) -> Explanation:
+        """Explain tokens of the whole continuation together."""
+        first, parts = 0, []
+        for part in self.passes:
+            own = [token - first for token in tokens if 0 <= token - first < len(part.described)]
+            first += len(part.described)
+            if own:
+                parts.append(part.explain_sum(own))
+        return reduce(add_explanations, parts)
+
+
+def _continuation_ids(
+    model: Model, prompt: Tokens, continuation: str | Sequence[int] | None, new_tokens: int
+) -> list[int]:
+    if isinstance(continuation, str):
+        return continue_prompt(model, prompt, continuation)
+    if continuation is not None:
+        ids = [index(id_) for id_ in continuation]
+        if not ids:
+            raise InputError(
+                "The continuation is empty.", "Pass at least one token, or None to generate some."
+            )
+        require_tokens(model, ids)
+        return ids
+    room = new_tokens if model.most_tokens is None else min(new_tokens, model.most_tokens - len(prompt) + 1)
+    if room < 1:
+        raise InputError(f"new_tokens is {new_tokens}.", "Let the model generate at least one token.")
+    generated: list[int] = generate(model, prompt.ids, room)
+    return generated

@@ -1,0 +1,206 @@
+"""A continuation explained: every token of it, and any sum of its tokens."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate
+from operator import index as whole
+from typing import Annotated, Any, ClassVar
+
+import torch
+from annotated_types import MinLen
+
+from ..attribute.flow import add_flows
+from ..document.kinds import CONTINUATION_SCHEMA
+from ..document.numbers import inside, misfit, require_length
+from ..errors import InputError
+from ..ledger import Ledger
+from ..view.sentences import worded
+from .explanation import Explanation, ExplanationDocument
+from .prediction import Choice
+from .shown import Shown
+
+__all__ = ["Continuation", "ContinuationDocument", "OnDemand", "add_explanations"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuationDocument:
+    """Every token of a continuation, explained by what it could see."""
+
+    model: str
+    """The model's name."""
+    method: str
+    """The name of the method."""
+    text: str
+    """The continuation."""
+    explanations: Annotated[tuple[ExplanationDocument, ...], MinLen(1)]
+    """Documents of explanations, one per token, in order."""
+
+
+class OnDemand(Sequence[Any]):  # Any: to check the type of a token at run time would explain it
+    """Explanations of the tokens of a continuation that are made when they are asked for."""
+
+    @property
+    @abstractmethod
+    def texts(self) -> Sequence[str]:
+        """The tokens."""
+
+    @abstractmethod
+    def explain_sum(self, tokens: range) -> Explanation:
+        """Explain the sum of some tokens at once."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Continuation(Shown, Sequence[Any]):
+    """One explanation per token of a continuation, in order; `sum` explains several tokens together.
+
+    By flow, a token is explained when it is asked for, by one backward pass through the recorded run; `sum`
+    takes one for any number of tokens. The continuation holds that run: the activations of a forward pass.
+    `complete` gives one that holds no run; saving explains every token first.
+    """
+
+    schema: ClassVar[str] = CONTINUATION_SCHEMA
+    explanations: tuple[Explanation, ...] | OnDemand
+
+    def __len__(self) -> int:
+        return len(self.explanations)
+
+    def __getitem__(self, index: Any) -> Any:
+        found: Any = self.explanations[index]
+        return Continuation(found) if isinstance(index, slice) else found
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return iter(self.explanations)
+
+    def __repr__(self) -> str:
+        return f"<Continuation: {self.text!r}, {len(self)} tokens>"
+
+    @property
+    def text(self) -> str:
+        """The continuation."""
+        return "".join(self._texts)
+
+    @property
+    def _texts(self) -> Sequence[str]:
+        if isinstance(self.explanations, OnDemand):
+            return self.explanations.texts
+        return [explanation.target.text for explanation in self.explanations]
+
+    def complete(self) -> "Continuation":
+        """Explain every token now, and return a continuation that holds no recorded run."""
+        return Continuation(tuple(self))
+
+    @worded
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON document: those of all tokens, in order."""
+        return {
+            "schema": self.schema,
+            "model": self[0].model,
+            "method": self[0].method,
+            "text": self.text,
+            "explanations": [explanation.to_dict() for explanation in self],
+        }
+
+    @classmethod
+    def _from_declared(cls, declared: ContinuationDocument) -> "Continuation":
+        explanations: list[Explanation] = []
+        for index, part in enumerate(declared.explanations):
+            with inside(f"explanations[{index}]"):
+                explanations.append(Explanation._from_declared(part))
+                _require_next(explanations)
+        return cls(tuple(explanations))
+
+    def sum(
+        self, *, tokens: tuple[int, int] | None = None, chars: tuple[int, int] | None = None
+    ) -> Explanation:
+        """Explain several tokens together: the sum of their logits, or differences.
+
+        `tokens`: from the first of these to before the second, counted from 0; `chars`: every token with a
+        character in that range of `text`. Neither: the whole continuation.
+        """
+        if tokens is not None and chars is not None:
+            raise InputError("tokens and chars were both given.", "Pass one of them.")
+        chosen = range(len(self))
+        if tokens is not None:
+            chosen = _read_range("tokens", tokens, len(self), "tokens")
+        if chars is not None:
+            chosen = self._find_tokens(_read_range("chars", chars, len(self.text), "characters"))
+        if isinstance(self.explanations, OnDemand):
+            return self.explanations.explain_sum(chosen)
+        return reduce(add_explanations, self.explanations[chosen.start : chosen.stop])
+
+    def _find_tokens(self, chars: range) -> range:
+        """Find the tokens that have a character in a range."""
+        ends = list(accumulate(map(len, self._texts)))
+        starts = [0, *ends[:-1]]
+        inside_ = [
+            token
+            for token, (start, end) in enumerate(zip(starts, ends, strict=True))
+            if start < chars.stop and end > chars.start
+        ]
+        return range(inside_[0], inside_[-1] + 1)
+
+
+def _read_range(name: str, given: Any, length: int, what: str) -> range:
+    """Read a half-open range; refuse one that is empty, or beyond what there is."""
+    try:
+        start, stop = map(whole, given)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name} is {given!r}.", f"Pass two whole numbers: {name}=(0, {length}) are all {what}."
+        ) from None
+    if not 0 <= start < stop <= length:
+        raise InputError(
+            f"{name} is ({start}, {stop}), but the continuation has {length} {what}.",
+            f"Pass a first and a later end, from 0 to {length}: {name}=(0, {length}) are all.",
+        )
+    return range(start, stop)
+
+
+def _require_next(explanations: Sequence[Explanation]) -> None:
+    """Refuse an explanation that cannot follow the one before it: of a shorter context, or another model."""
+    *_, before, last = [explanations[0], *explanations][-2:]
+    if before is last:
+        return
+    if len(last.tokens) <= len(before.tokens):
+        raise misfit("tokens", f"there are {len(last.tokens)}, not more than of the token before")
+    if last.ledger.by_head.shape[:2] != before.ledger.by_head.shape[:2]:
+        raise misfit("by_head", "there are not as many blocks and heads as of the token before")
+    require_length("foils", last.foils, len(before.foils))
+
+
+def add_explanations(one: Explanation, two: Explanation) -> Explanation:
+    """Add two explanations of which the second has the longer context."""
+    longer = two.by_block.shape[1] - one.by_block.shape[1]
+    pair = (one.ledger, two.ledger)
+    ledger = Ledger(
+        embedding=sum(each.embedding for each in pair),
+        attention=pair[0].attention + pair[1].attention,
+        attention_bias=pair[0].attention_bias + pair[1].attention_bias,
+        mlp=pair[0].mlp + pair[1].mlp,
+        norm_bias=sum(each.norm_bias for each in pair),
+        unembedding_bias=sum(each.unembedding_bias for each in pair),
+        total=sum(each.total for each in pair),
+        logit=sum(each.logit for each in pair),
+        error=max(each.error for each in pair),
+        by_head=torch.nn.functional.pad(pair[0].by_head, (0, longer)) + pair[1].by_head,
+    )
+    return Explanation(
+        model=one.model,
+        method=one.method,
+        tokens=two.tokens,
+        forced=one.forced,
+        position=two.position,
+        target=_join(one.target, two.target),
+        foils=tuple(_join(*pair) for pair in zip(one.foils, two.foils, strict=True)),
+        by_block=torch.nn.functional.pad(one.by_block, (0, longer)) + two.by_block,
+        ledger=ledger,
+        traced=None if one.traced is None or two.traced is None else add_flows(one.traced, two.traced),
+    )
+
+
+def _join(one: Choice, two: Choice) -> Choice:
+    """Join the choices of consecutive tokens: logits add up, probabilities multiply."""
+    capped = None if one.capped is None or two.capped is None else one.capped + two.capped
+    return Choice(None, one.text + two.text, one.logit + two.logit, one.probability * two.probability, capped)
