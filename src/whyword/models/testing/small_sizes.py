@@ -152,6 +152,17 @@ OF_TYPES: Mapping[str, Mapping[str, Any]] = {
         "ffn_config": {"ffn_hidden_size": 24, "moe_top_k": 2, "hidden_size": 32},
     },
     "gemma4_assistant": {"text_config": {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}},
+    "gemma3": {
+        "vision_config": {
+            "hidden_size": 16,
+            "intermediate_size": 16,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "image_size": 28,
+            "patch_size": 14,
+        },
+        "mm_tokens_per_image": 1,
+    },
     "git": {"vision_config": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}},
     "gpt_neo": {"attention_types": [[["global", "local"], 2]], "num_layers": 4},
     "inkling_text": {"swa_num_attention_heads": 4, "swa_num_key_value_heads": 2, "swa_head_dim": 8},
