@@ -17,16 +17,16 @@ BUILT_FROM := pyproject.toml setup.py src/whyword/maths/kernel.cpp
 .PHONY: demo install test lint types unit coverage docs sweep dist wheel install-oldest test-oldest picture clean
 .DEFAULT_GOAL := test
 
-# Explain one prediction of a real model by both methods; sets up its own environment.
+# Explain one prediction of a real model by three methods; sets up its own environment.
 demo: $(INSTALLED)
 	$(BIN)/whyword explain "A report about the Impressionists" --target has --foil have \
-	  --method alti-logit --method logit --output demo.html
+	  --method flow --method alti-logit --method logit --output demo.html
 	@echo
 	@echo "demo.html has every block, every head and the ledger: open it in a browser."
 	@echo "To ask your own questions on a page, start it and open the address it prints:"
 	@echo '  $(BIN)/whyword serve'
 	@echo "Or in the terminal:"
-	@echo '  $(BIN)/whyword explain "The keys to the cabinet" --target are --foil is --by word'
+	@echo '  $(BIN)/whyword explain "The keys to the cabinet" --target are --foil is'
 	@echo '  $(BIN)/whyword explain "The capital of France is" --continue 8'
 	@echo '  $(BIN)/whyword predict "The capital of France is" --top 5'
 	@echo '  $(BIN)/whyword explain --help'

@@ -9,7 +9,7 @@ import argparse
 
 import whyword
 
-METHODS = ["alti-logit", "logit", "erasure", "gradient-norm", "random"]
+METHODS = ["flow", "alti-logit", "logit", "erasure", "random"]
 
 
 def main() -> None:

@@ -24,7 +24,8 @@ def main() -> None:
     explanation.show()
     explanation.save(options.output)
 
-    strongest, score = max(explanation.words(), key=lambda word: abs(word[1]))
+    words = explanation.words()[min(1, explanation.tokens.start) :]  # the start of text is not a word
+    strongest, score = max(words, key=lambda word: abs(word[1]))
     print(f"The strongest word is {strongest!r} ({score:+.2f} logits). The report is {options.output}.")
 
 

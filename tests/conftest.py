@@ -60,7 +60,7 @@ def byte_level() -> whyword.Model:
     """A tiny model with a byte-level tokenizer."""
     tokenizer = toy_tokenizers.make("byte-level")
     network = build("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=256)
-    return whyword.load(network, tokenizer=tokenizer)
+    return whyword.load(network, tokenizer=tokenizer, start="tokenizer")
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,9 @@ PROMPT = "A report about this"
 @cache
 def load_toy(family: str) -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
-    return whyword.load(build(family, torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    return whyword.load(
+        build(family, torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer, start="tokenizer"
+    )
 
 
 def make_dataset() -> Dataset:
@@ -46,7 +48,7 @@ def make_results() -> dict[str, Any]:
     """Give results by a name that begins with that of their kind."""
     gpt2, llama, mixture = (load_toy(family) for family in ("gpt2", "llama", "gpt-oss"))
     asked: dict[str, Any] = {"target": "has", "foil": ["have", "been"]}
-    explained = whyword.explain(gpt2, PROMPT, **asked)
+    explained = whyword.explain(gpt2, PROMPT, **asked, method="alti-logit")
     continuation = whyword.explain_continuation(gpt2, PROMPT, "has been", foil="auto")
     tokenizer = toy_translators.make_m2m_100(Path(mkdtemp()))
     tokenizer.tgt_lang = "en"
@@ -55,6 +57,7 @@ def make_results() -> dict[str, Any]:
     data = [make_dataset()]
     return {
         "explanation": explained,
+        "explanation, flow": whyword.explain(gpt2, PROMPT, **asked),
         "explanation, logit": whyword.explain(llama, PROMPT, method="logit"),
         "explanation, one row": whyword.explain(gpt2, PROMPT, **asked, method="attention"),
         "explanation, sum": continuation.sum(),
@@ -65,7 +68,10 @@ def make_results() -> dict[str, Any]:
             gpt2, PROMPT, **asked, methods=["alti-logit", "attention", "gradient-norm"]
         ),
         "comparison, without mixing": whyword.compare(gpt2, PROMPT, **asked, methods=["logit", "random"]),
-        "translation": whyword.explain_translation(translator, *sentence, foil=("shore", 2), threshold=0.9),
+        "translation": whyword.explain_translation(
+            translator, *sentence, foil=("shore", 2), threshold=0.9, method="alti-logit"
+        ),
+        "translation, flow": whyword.explain_translation(translator, *sentence),
         "translation, logit": whyword.explain_translation(translator, *sentence, method="logit"),
         "alignment": whyword.align(translator, "Die Bank ist alt .", "The bank is old ."),
         "alignment, one block": whyword.align(translator, ["Bank"], ["bank"], method="attention", block=2),

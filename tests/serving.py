@@ -48,4 +48,4 @@ def make_toy(name: str = "toy", blocks: int = 2) -> whyword.Model:
     )
     network = LlamaForCausalLM(config)
     network.config._name_or_path = name
-    return whyword.load(network.eval(), tokenizer=tokenizer)
+    return whyword.load(network.eval(), tokenizer=tokenizer, start="tokenizer")

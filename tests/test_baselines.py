@@ -257,7 +257,8 @@ def test_what_cannot_be_erased(gpt2: whyword.Model) -> None:
 
 
 def test_erased_inputs_are_run_together(gpt2: whyword.Model) -> None:
-    """Of 6 prompts of 4 tokens: one recorded run, one of all 24 masked inputs, one for both gradients."""
+    """Of 6 prompts of 4 tokens: one recorded, all masked inputs at once, both gradients at once, gim."""
+    whyword.predict(gpt2, prompt_of(4))  # what is compared when a length is first met
     shapes: list[tuple[int, int]] = []
 
     def count(_module: Any, _args: Any, kwargs: dict[str, Any]) -> None:
@@ -270,7 +271,7 @@ def test_erased_inputs_are_run_together(gpt2: whyword.Model) -> None:
         list(whyword.compare_batch(gpt2, prompts, targets=5, foils=9, methods=ALL))
     finally:
         handle.remove()
-    assert shapes == [(6, 4), (24, 4), (24, 3), (6, 4)]
+    assert shapes == [(6, 4), (24, 4), (24, 3), (6, 4), (6, 4)]
 
 
 def test_a_capped_logit_is_shown_beside() -> None:

@@ -107,7 +107,7 @@ def readers() -> dict[str, whyword.Model]:
         network = network or build("llama", torch.float64, vocab_size=len(tokenizer))
         tokenizer.pad_token = None if kind == "none" else tokenizer.eos_token
         tokenizer.padding_side = "right" if kind == "none" else kind
-        models[kind] = whyword.load(network, tokenizer=tokenizer)
+        models[kind] = whyword.load(network, tokenizer=tokenizer, start="tokenizer")
     return models
 
 

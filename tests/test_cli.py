@@ -75,8 +75,15 @@ def test_an_explanation_in_the_terminal(folder: str) -> None:
     assert said == ""
     lines = shown.splitlines()
     assert lines[0] == "Why “has” and not “have”?"
-    assert [line.split()[0] for line in lines if line[:3].strip().isdecimal()] == ["3", "2", "1"]
+    assert "strongest words for" in lines[3] or "start" in lines[3].lower()
+    assert [line.split()[0] for line in lines[5:] if "▇" in line or "░" in line] == ["start", *PROMPT.split()]
+    assert re.search(r"^words .*, start .*, biases .* = \S+ = model$", shown, flags=re.MULTILINE)
     assert "= model, error" in shown
+    shown, _ = run(
+        "explain", PROMPT, "--target", "has", "--foil", "have", "-m", folder, "--method", "alti-logit"
+    )
+    lines = shown.splitlines()
+    assert [line.split()[0] for line in lines if line[:3].strip().isdecimal()] == ["3", "2", "1"]
 
 
 @pytest.mark.real
@@ -84,10 +91,11 @@ def test_the_default_model_as_a_newcomer_runs_it() -> None:
     cache = fetch_folder().parents[1]
     done = process("explain", PROMPT, "-t", "has", "-f", "have", WHYWORD_CACHE=str(cache), COLUMNS="80")
     assert done.returncode == 0, done.stderr
-    assert "difference +2.111" in done.stdout
-    assert "smollm2-135m-instruct, alti-logit" in done.stdout
-    assert "sum  +1.10 +0.15  -0.18 -0.13 -0.34      -0.01 +0.59" in done.stdout
-    assert "embedding +0.007, attention +0.587, MLPs +1.517 = +2.111 = model, error" in done.stdout
+    assert "difference +5.101" in done.stdout
+    assert "smollm2-135m-instruct, flow at depth 3" in done.stdout
+    assert "The strongest words for “has”: “report” +1.66, “A” +1.17 (logits). Start: +2.36." in done.stdout
+    assert "words +2.742, start +2.359, biases +0.000 = +5.101 = model" in done.stdout
+    assert "embedding +0.006, attention +2.684, MLPs +2.411 = +5.101 = model, error" in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert done.stderr == ""
 
@@ -117,8 +125,8 @@ def test_the_default_foil_is_the_runner_up(folder: str) -> None:
 
 
 def test_a_forced_or_forbidden_bos(folder: str) -> None:
-    with_bos, _ = run("explain", PROMPT, "-m", folder, "--json", "--bos")
-    without, _ = run("explain", PROMPT, "-m", folder, "--json", "--no-bos")
+    with_bos, _ = run("explain", PROMPT, "-m", folder, "--json", "--start", "bos")
+    without, _ = run("explain", PROMPT, "-m", folder, "--json", "--start", "none")
     default, _ = run("explain", PROMPT, "-m", folder, "--json")
     special = [token["special"] for token in json.loads(with_bos)["tokens"]]
     assert special[0]
@@ -129,7 +137,7 @@ def test_a_forced_or_forbidden_bos(folder: str) -> None:
 
 @pytest.mark.parametrize("by", ["block", "head", "token", "word"])
 def test_by_and_top(folder: str, by: str) -> None:
-    shown, _ = run("explain", PROMPT, "-m", folder, "--by", by, "--top", "2")
+    shown, _ = run("explain", PROMPT, "-m", folder, "--by", by, "--top", "2", "--method", "alti-logit")
     rows = [line for line in shown.split("\n\n")[1].splitlines() if line.strip()]
     expected = {"block": 3, "head": 5, "token": 2, "word": 2}  # two heads that raise, two that lower
     assert len(rows) == expected[by], shown

@@ -65,7 +65,7 @@ def test_a_comparison_is_saved_and_read(comparison: whyword.Comparison, tmp_path
         assert torch.equal(again[name].by_block, comparison[name].by_block)
     document = json.loads((tmp_path / "c.json").read_text())
     assert document["schema"] == "whyword.comparison/1"
-    assert document["methods"][2]["measure"]["unit"] == "probability"
+    assert document["methods"][3]["measure"]["unit"] == "probability"
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
@@ -79,7 +79,7 @@ def test_a_baseline_is_saved_and_read(model: whyword.Model, method: str, tmp_pat
 def test_methods_that_cannot_be_compared(model: whyword.Model) -> None:
     with pytest.raises(whyword.InputError, match=r"The methods are one text, 'logit'\.\nPass a list"):
         whyword.compare(model, TEXT, methods="logit")
-    with pytest.raises(whyword.InputError, match=r"There is no method 'shap'\.\nMethods: alti-logit, logit"):
+    with pytest.raises(whyword.InputError, match=r"There is no method 'shap'\.\nMethods: flow, alti-logit"):
         whyword.compare(model, TEXT, methods=["logit", "shap"])
     with pytest.raises(whyword.InputError, match="No method is named"):
         whyword.compare_batch(model, [TEXT], methods=[])

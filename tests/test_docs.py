@@ -25,7 +25,7 @@ from weights import fetch_folder
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-LOADED: dict[tuple[str | None, str | None], whyword.Model] = {}
+LOADED: dict[tuple[str | None, ...], whyword.Model] = {}
 _NUMBER = re.compile(r"[+-]?\d+\.\d+(?:e[+-]?\d+)?")
 
 
@@ -50,7 +50,7 @@ def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         if not isinstance(source, str | None):
             return load_model(source, **options)
         place = source if source is None or not Path(source).exists() else str(Path(source).resolve())
-        key = (place, options.get("dtype"))
+        key = (place, options.get("dtype"), options.get("start"))
         if key not in LOADED:
             LOADED[key] = load_model(place, **options)
         return LOADED[key]
@@ -109,25 +109,45 @@ def test_the_page_of_the_command_is_fresh() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_schemas_are_fresh() -> None:
+class WriteSchemas:
+    """The script that writes the schemas, run in this process: it would import torch for every call."""
+
+    def __init__(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        spec = importlib.util.spec_from_file_location("generate_schemas", path)
+        assert spec is not None
+        assert spec.loader is not None
+        self.module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.module)
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str]:
+        self.monkeypatch.setattr(sys, "argv", ["generate_schemas.py", *arguments])
+        return self.module.main(), self.capsys.readouterr().err
+
+
+def test_the_schemas_are_fresh(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pinned = re.search(r"^pydantic==([^;\s]+)", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
     if pinned is not None and pinned[1] != version("pydantic"):
         pytest.skip(f"pydantic {version('pydantic')} may write schemas in another way than {pinned[1]}")
-    done = run("docs/generate_schemas.py", "--check")
-    assert done.returncode == 0, done.stderr
+    assert WriteSchemas(DOCS / "generate_schemas.py", monkeypatch, capsys)("--check") == (0, "")
 
 
-def test_stale_schemas_are_noticed(tmp_path: Path) -> None:
+def test_stale_schemas_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = shutil.copy(DOCS / "generate_schemas.py", tmp_path)
-    done = run(script, "--check")
-    assert done.returncode == 1
-    assert "ablation.json is not what is declared: run python docs/generate_schemas.py" in done.stderr
-    assert run(script).returncode == 0
-    assert run(script, "--check").returncode == 0
+    write = WriteSchemas(Path(script), monkeypatch, capsys)
+    code, said = write("--check")
+    assert code == 1
+    assert "ablation.json is not what is declared: run python docs/generate_schemas.py" in said
+    assert write() == (0, "")
+    assert write("--check") == (0, "")
     (tmp_path / "schemas" / "forgotten.json").write_text("{}")
-    done = run(script, "--check")
-    assert done.returncode == 1
-    assert done.stderr.startswith("forgotten.json is not")
+    code, said = write("--check")
+    assert code == 1
+    assert said.startswith("forgotten.json is not")
 
 
 def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
@@ -173,7 +193,14 @@ def test_the_python_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.M
     assert {path.name for path in tmp_path.iterdir()} == {
         f"e.{ending}" for ending in ("json", "html", "tex", "png", "svg", "csv")
     }
-    assert [word for word, _ in names["again"].words()] == ["A", "report", "about", "the", "Impressionists"]
+    assert [word for word, _ in names["again"].words()] == [
+        "start",
+        "A",
+        "report",
+        "about",
+        "the",
+        "Impressionists",
+    ]
     assert names["c"].text == " Paris, of course."
 
 
@@ -306,6 +333,21 @@ def test_how_it_is_built_names_every_module() -> None:
     modules = {path.name for path in found if path.suffix in (".py", ".cpp")}
     assert named - {path.name for path in found if path.is_dir()} - modules == set()
     assert modules - named == set()
+
+
+def test_the_walks_through_the_code_name_what_is_there() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    walks = page.partition("## From a call to its number")[2].partition("## The recorded run")[0]
+    source = Path(whyword.__file__).parent
+    steps = re.findall(r"`(\w+)`[^`]*?\(`(\w+\.py)`\)|\(`(\w+)`, `(\w+\.py)`\)", " ".join(walks.split()))
+    named = [(name or other, file or place) for name, file, other, place in steps]
+    assert len(named) > 20
+    for name, file in named:
+        (path,) = (path for path in source.rglob(file) if path.parent.name != "commands")
+        assert re.search(rf"^(?:async )?(?:def|class) {name}\b", path.read_text(), flags=re.MULTILINE), (
+            name,
+            file,
+        )
 
 
 @pytest.mark.parametrize(

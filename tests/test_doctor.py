@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from torch import Tensor, nn
 from typer.testing import CliRunner
 
 import whyword
 from whyword.cli.application import application
-from whyword.doctor import IDENTITIES, LENGTHS, diagnose, open_to_diagnose
+from whyword.doctor import FLOW_IDENTITIES, IDENTITIES, LENGTHS, diagnose, open_to_diagnose
 from whyword.maths.proof import Identity
 from whyword.models import open_model
 from whyword.models.testing.shrink import make_small, shrink
 from whyword.models.testing.tiny_families import TRANSLATORS, build, find_present
+from whyword.trace import block_tally
 
 RUNNER = CliRunner()
 
@@ -29,9 +31,10 @@ PAGE = Path(__file__).parents[1] / "docs" / "families.md"
 def test_every_family_is_proven(name: str) -> None:
     found = diagnose(open_model(build(name, torch.float64)))
     assert found.proven, found.failure
+    assert found.flow_failure is None
     assert tuple(found.errors) == LENGTHS
-    capped = {Identity.CAP}
-    assert all(set(IDENTITIES) - set(errors) in (set(), capped) for errors in found.errors.values())
+    all_, capped = {*IDENTITIES, *FLOW_IDENTITIES}, {Identity.CAP}
+    assert all(all_ - set(errors) in (set(), capped) for errors in found.errors.values())
     assert 0 < found.largest <= 1e-9
 
 
@@ -51,6 +54,41 @@ def test_a_wrong_description_is_named_with_what_to_write() -> None:
     assert "norm_after" in found.hint
     assert found.errors[1][Identity.STREAM] > 1e-3
     assert found.why == "it was given"
+
+
+class _Cosine(nn.Module):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs * torch.cos(inputs)
+
+
+def test_a_part_without_a_rule_is_refused_for_flow_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = build("llama", torch.float64)
+    network.model.layers[1].mlp.act_fn = _Cosine()
+    model = open_model(network)
+    found = diagnose(model)
+    assert found.proven
+    assert found.flow_failure is not None
+    assert "block 2: flow has no rule for the operation cos" in found.flow_failure
+    assert all(not set(FLOW_IDENTITIES) & set(errors) for errors in found.errors.values())
+    assert found.to_dict()["flow_failure"] == found.flow_failure
+    monkeypatch.setattr("whyword.doctor.open_to_diagnose", lambda *_, **__: model)
+    result = RUNNER.invoke(application, ["doctor", "a-model"])
+    assert result.exit_code == 0
+    text = re.sub(r"\s+", " ", result.output)
+    assert "without flow: block 2: flow has no rule for the operation cos" in text
+    assert "flow at all positions + bias = logit" in text
+
+
+def test_flow_that_does_not_add_up_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = block_tally.BlockTally.add_bias
+    monkeypatch.setattr(
+        block_tally.BlockTally,
+        "add_bias",
+        lambda self, rows, amounts, what: own(self, rows, amounts * 2, what),
+    )
+    found = diagnose(open_model(build("gpt2", torch.float64)), lengths=(2,))
+    assert found.flow_failure is not None
+    assert "flow at all positions + bias = " in found.flow_failure
 
 
 def test_a_missing_module_is_named() -> None:

@@ -17,7 +17,9 @@ from families import build, prompt_of
 @pytest.fixture(scope="module")
 def model() -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
-    return whyword.load(build("gpt2", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    return whyword.load(
+        build("gpt2", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer, start="tokenizer"
+    )
 
 
 @pytest.mark.parametrize("method", ["logit", "alti-logit"])
@@ -38,7 +40,7 @@ def test_what_the_document_holds(model: whyword.Model) -> None:
     document = json.loads(json.dumps(e.to_dict()))
     assert document["schema"] == "whyword.explanation/1"
     assert document["model"] == "GPT2LMHeadModel"
-    assert document["method"] == "alti-logit"
+    assert document["method"] == "flow"
     assert document["tokens"][1] == {
         "id": e.tokens[1].id,
         "text": " report",
@@ -64,7 +66,7 @@ def test_what_the_document_holds(model: whyword.Model) -> None:
         "error",
     }
     assert document["ledger"]["error"] <= 1e-4
-    assert set(document["notes"]) == {"exact", "heuristic", "use"}
+    assert set(document["notes"]) == {"exact", "held fixed", "use"}
 
 
 def test_how_things_show_themselves(model: whyword.Model) -> None:

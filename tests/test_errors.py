@@ -25,7 +25,9 @@ from families import build, prompt_of
 @pytest.fixture(scope="module")
 def model() -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
-    return whyword.load(build("gpt2", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    return whyword.load(
+        build("gpt2", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer, start="tokenizer"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +142,7 @@ def test_options_that_do_not_exist(model: whyword.Model) -> None:
     with refuses(
         whyword.InputError,
         r"There is no method 'saliency'\.",
-        r"Methods: alti-logit, logit, erasure, .*, random\.",
+        r"Methods: .*alti-logit, .*erasure, .*, random\.",
     ):
         whyword.explain(model, "A report", method="saliency")
     with pytest.raises(whyword.InputError, match=r"^foil is 'have'\."):
@@ -155,9 +157,9 @@ def test_a_tokenizer_without_bos_or_template(model: whyword.Model) -> None:
     tokenizer = toy_tokenizers.make("byte-level")
     tokenizer.chat_template = None
     tokenizer.bos_token = None
-    other = whyword.load(model.network, tokenizer=tokenizer)
-    with pytest.raises(whyword.InputError, match="the tokenizer has no BOS token"):
-        whyword.tokenize(other, "A report", bos=True)
+    other = whyword.load(model.network, tokenizer=tokenizer, start="tokenizer")
+    with pytest.raises(whyword.InputError, match="has no BOS token"):
+        whyword.tokenize(other, "A report", start="bos")
     with pytest.raises(whyword.InputError, match="has no chat template"):
         whyword.explain(other, [{"role": "user", "content": "A report"}])
 
@@ -461,7 +463,7 @@ def test_a_file_that_holds_no_weights(folder: Path) -> None:
 def test_a_chat_template_that_refuses(model: whyword.Model) -> None:
     tokenizer = toy_tokenizers.make("byte-level")
     tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
-    other = whyword.load(model.network, tokenizer=tokenizer)
+    other = whyword.load(model.network, tokenizer=tokenizer, start="tokenizer")
     with pytest.raises(
         whyword.InputError, match=r"refuses these messages: roles must alternate\.\nUse the roles"
     ):

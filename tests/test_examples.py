@@ -48,10 +48,10 @@ def test_compare_methods(
     run(monkeypatch, "compare_methods.py", "--model", toy, "--limit", "4")
     shown = capsys.readouterr().out
     assert re.findall(r"^  (\S+) +[01]\.\d\d$", shown, flags=re.MULTILINE) == [
+        "flow",
         "alti-logit",
         "logit",
         "erasure",
-        "gradient-norm",
         "random",
     ]
     assert (inside / "run" / "settings.json").is_file()

@@ -17,7 +17,7 @@ from whyword.ledger import Target
 from whyword.ledger.direction import read_logits, unembedding_bias, unembedding_direction
 from whyword.maths.proof import Identity, gather_errors
 from whyword.models.open import open_model
-from whyword.models.testing.tiny_families import TRANSLATORS, build, find_present
+from whyword.models.testing.tiny_families import build
 from whyword.trace import Places, Plan, block_tally, intercepted_operation, record
 from whyword.trace.frozen_gradients import ratio_of
 from whyword.trace.frozen_run import FrozenRun
@@ -37,26 +37,16 @@ def explain(network: Any, **more: Any) -> whyword.Explanation:
     return whyword.explain(open_model(network), IDS, target=3, foil=4, method="flow", **more)
 
 
-@pytest.mark.parametrize("family", find_present())
-def test_every_family_adds_up_at_every_depth_and_node(family: str) -> None:
-    model = open_model(build(family, torch.float64))
-    errors = errors_of(lambda: whyword.explain(model, IDS, target=3, foil=4, method="flow"))
-    assert max(errors.values()) < EXACT, errors
-    explanation = whyword.explain(open_model(build(family, torch.float32)), IDS, method="flow")
-    assert torch.allclose(
-        explanation.flow.sum(1) + explanation.bias,
-        torch.tensor(explanation.ledger.logit, dtype=torch.float64),
-        atol=1e-4 * float(explanation.flow.abs().sum(1).max()),
-    )
-
-
-@pytest.mark.parametrize("family", TRANSLATORS)
-def test_every_translator_adds_up_in_decoder_and_encoder(family: str) -> None:
-    model = open_model(build(family, torch.float64))
-    errors = errors_of(
-        lambda: whyword.explain_translation(model, [*IDS[:6], 2], [17, 33, 8, 2], method="flow")
-    )
-    assert max(errors.values()) < EXACT, errors
+@pytest.mark.parametrize("family", ["bloom", "gemma3", "gpt-oss", "opt-post-norm-projected"])
+def test_explanations_add_up_at_every_depth(family: str) -> None:
+    """What is proven of every family is in test_doctor.py; this is what a user gets."""
+    for dtype, tolerance in ((torch.float64, EXACT), (torch.float32, 1e-4)):
+        explanation = explain(build(family, dtype))
+        assert torch.allclose(
+            explanation.flow.sum(1) + explanation.bias,
+            torch.tensor(explanation.ledger.logit, dtype=torch.float64),
+            atol=tolerance * float(explanation.flow.abs().sum(1).max()),
+        )
 
 
 @pytest.mark.parametrize(("family", "freeze"), [("gpt2", freeze_gpt2), ("llama", freeze_llama)])
@@ -292,3 +282,16 @@ def test_less_memory_means_blocks_computed_again() -> None:
     assert make_plan(model, request, whole, needed[1]).recomputed_blocks > 0
     with pytest.raises(InputError, match="max_memory"):
         make_plan(model, request, whole, needed[1] // 2)
+
+
+def test_words_that_are_nearly_tied_are_not_taken_for_an_error() -> None:
+    """Their difference is small, the products that it is the sum of are not, and rounding goes by these."""
+    network = build("llama", torch.float32)
+    with torch.no_grad():
+        rows = network.get_output_embeddings().weight
+        rows.mul_(30)
+        rows[4] = rows[3]
+        rows[4, 0] += 1e-4
+    found = explain(network)
+    assert abs(found.ledger.logit) < 1e-2
+    assert max(errors_of(lambda: explain(network)).values()) < 1e-4

@@ -31,7 +31,7 @@ def explained() -> whyword.Explanation:
     """Of a model with biases."""
     tokenizer = toy_tokenizers.make("byte-level")
     network = build("gpt2", torch.float64, vocab_size=len(tokenizer))
-    model = whyword.load(network, tokenizer=tokenizer)
+    model = whyword.load(network, tokenizer=tokenizer, start="tokenizer")
     return whyword.explain(model, "the painters, the painters", target="has", foil="have", method="flow")
 
 
@@ -163,7 +163,7 @@ def test_pictures_of_flow(explained: whyword.Explanation, document: dict[str, An
 def test_a_graph_of_a_long_prompt_has_the_positions_that_routes_touch(document: dict[str, Any]) -> None:
     token = document["tokens"][0]
     routes = [{"block": 1, "head": 0, "source": 3, "destination": 90, "amount": 1.0}]
-    flow = {"by_depth": [[0.5] * 100] * 4, "bias": [0.0] * 4, "routes": routes}
+    flow = {"by_depth": [[0.5] * 100] * 4, "bias": [0.0] * 4, "routes": routes, "depth": 1}
     graph = lay_out_routes({**document, "tokens": [token] * 100, "position": 99, "flow": flow})
     assert graph.positions == (3, 90, 99)
     assert [graph.skips(column) for column in range(3)] == [True, True, True]

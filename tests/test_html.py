@@ -785,7 +785,7 @@ def test_in_a_notebook(show: Open) -> None:
 def test_a_real_explanation(show: Open) -> None:
     tokenizer = toy_tokenizers.make("byte-level")
     network = build("gpt2", torch.float32, vocab_size=len(tokenizer))
-    model = whyword.load(network, tokenizer=tokenizer)
+    model = whyword.load(network, tokenizer=tokenizer, start="tokenizer")
     explanation = whyword.explain(model, "été 🙂 <b> report", target="has", foil="have")
     page = show(explanation.to_dict())
     assert len(rows_of(page)) == 3

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,9 @@ def make_dataset() -> Dataset:
 
 def make_model(family: str = "llama") -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
-    return whyword.load(build(family, torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    return whyword.load(
+        build(family, torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer, start="tokenizer"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -276,6 +279,7 @@ def test_a_neuron_of_the_determiner_matters(smollm: whyword.Model) -> None:
     """Found on some pairs of the built-in suite, it moves the difference as predicted on others."""
     (dataset,) = read_datasets(["builtin-dna"])
     split = read_split("this,that|these,those")
+    smollm = replace(smollm, start="none")
     found = survey(smollm, [dataset], split=split, limit=24).to_dict(top=10)
     carrying = [each for each in found["ranked"] if min(each["mean"].values()) > -0.05]
     held_out = Dataset(
@@ -289,7 +293,9 @@ def test_a_neuron_of_the_determiner_matters(smollm: whyword.Model) -> None:
 
 @pytest.mark.real
 def test_heads_that_move_a_name(smollm: whyword.Model) -> None:
-    found = survey(smollm, read_datasets(["builtin-ioi"]), part="heads", limit=12).to_dict(top=4)
+    found = survey(
+        replace(smollm, start="none"), read_datasets(["builtin-ioi"]), part="heads", limit=12
+    ).to_dict(top=4)
     assert [each["label"] for each in found["ranked"][:2]] == ["24.4", "30.2"]
     assert found["ranked"][0]["mean"]["all"] > 1.5
     json.dumps(found, allow_nan=False)

@@ -217,7 +217,7 @@ def test_a_prediction_is_a_sequence_of_choices(results: dict[str, Any]) -> None:
     first, *others = predicted
     assert len(predicted) == 3
     assert predicted[0] == first
-    assert predicted[1:] == whyword.Prediction(predicted.model, tuple(others))
+    assert predicted[1:] == whyword.Prediction(predicted.model, tuple(others), predicted.start)
     assert first.probability >= others[0].probability
     assert first in predicted
     assert predicted.to_dataframe()["text"].tolist() == [choice.text for choice in predicted]

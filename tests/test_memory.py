@@ -77,7 +77,7 @@ def test_no_tensor_is_quadratic_in_positions_but_c(long_model: whyword.Model) ->
     """Neither heads × positions² nor positions² × width is ever there: only a triangle for each block."""
     long_model.workspace._buffers.clear()
     with Largest() as largest:
-        whyword.explain(long_model, prompt_of(LONG), target=5, foil=9)
+        whyword.explain(long_model, prompt_of(LONG), target=5, foil=9, method="alti-logit")
     heads, blocks = 4, len(long_model.blocks)
     chunk_of_c = blocks * 128 * LONG
     assert largest.numbers <= max(chunk_of_c, LONG * LONG)  # the model's own mask is positions²
@@ -86,15 +86,19 @@ def test_no_tensor_is_quadratic_in_positions_but_c(long_model: whyword.Model) ->
 
 def test_smaller_chunks_change_no_number_and_half_precision_few(long_model: whyword.Model) -> None:
     request, blocks = Request(1, LONG), len(long_model.blocks) - 1
-    whole = whyword.explain(long_model, prompt_of(LONG), target=5, foil=9)
+    whole = whyword.explain(long_model, prompt_of(LONG), target=5, foil=9, method="alti-logit")
     size = whole.by_block.abs().sum()
     small = estimate(long_model, request, Plan(blocks, chunk=16))
     assert make_plan(long_model, request, Plan(blocks), small) == Plan(blocks, chunk=16)
-    chunked = whyword.explain(long_model, prompt_of(LONG), target=5, foil=9, max_memory=small)
+    chunked = whyword.explain(
+        long_model, prompt_of(LONG), target=5, foil=9, method="alti-logit", max_memory=small
+    )
     assert float((chunked.by_block - whole.by_block).abs().max()) <= 1e-7 * float(size)
     half = estimate(long_model, request, Plan(blocks, chunk=8, half=True))
     assert make_plan(long_model, request, Plan(blocks), half).half
-    halved = whyword.explain(long_model, prompt_of(LONG), target=5, foil=9, max_memory=half)
+    halved = whyword.explain(
+        long_model, prompt_of(LONG), target=5, foil=9, method="alti-logit", max_memory=half
+    )
     difference = float((halved.by_block - whole.by_block).abs().max())
     assert 0 < difference <= 1e-3 * float(size)
     torch.testing.assert_close(halved.by_head, whole.by_head)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import whyword
+from whyword.ask.start_of_text import find_start
 
 from weights import fetch_folder, fetch_gguf
 
@@ -15,7 +16,7 @@ PROMPT = "A report about the Impressionists"
 
 @pytest.fixture
 def prompt(smollm: whyword.Model) -> whyword.Tokens:
-    return whyword.tokenize(smollm, PROMPT)
+    return whyword.tokenize(smollm, PROMPT, start="none")
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,24 @@ def test_the_example(smollm: whyword.Model, prompt: whyword.Tokens, method: str,
     assert e.ledger.error <= 1e-4
     torch.testing.assert_close(e.scores, torch.tensor(scores), rtol=0, atol=0.006)
     assert [word for word, _ in e.words()] == PROMPT.split()
+
+
+def test_the_example_with_the_start_that_the_model_expects(smollm: whyword.Model) -> None:
+    found = find_start(smollm)
+    assert (found.text, found.chosen) == ("<|endoftext|>", "found")
+    assert found.likelihoods["<|endoftext|>"] > found.likelihoods["none"] + 0.5
+    e = whyword.explain(smollm, PROMPT, target="has", foil="have")
+    assert (e.method, e.ledger.logit) == ("flow", pytest.approx(5.101, abs=5e-4))
+    scores = dict(e.words())
+    assert [*scores] == ["start", *PROMPT.split()]
+    assert max(PROMPT.split(), key=lambda word: scores[word]) == "report"
+    assert sum(scores.values()) + float(e.bias[3]) == pytest.approx(e.ledger.logit, abs=1e-4)
+    for depth, expected in (
+        (0, [3.52, 0.95, 0.88, -0.03, -0.07, -0.02, -0.13]),
+        (15, [1.29, 0.57, 2.95, 0.09, 0.04, 0.03, 0.12]),
+        (24, [0.44, 0.17, 3.65, 0.11, 0.05, -0.01, 0.69]),
+    ):
+        assert e.flow[depth].tolist() == pytest.approx(expected, abs=0.006)
 
 
 def test_a_name_is_moved_by_a_name(smollm: whyword.Model) -> None:
@@ -61,11 +80,11 @@ def test_a_long_continuation_from_one_pass(smollm: whyword.Model) -> None:
 
 def test_half_precision(smollm: whyword.Model, prompt: whyword.Tokens) -> None:
     """In bfloat16; float16, which is slow on a CPU, is tested on small models."""
-    exact = whyword.explain(smollm, prompt, target="has", foil="have")
+    exact = whyword.explain(smollm, prompt, target="has", foil="have", method="alti-logit")
     network = type(smollm.network)(smollm.network.config).to(torch.bfloat16)
     network.load_state_dict(smollm.network.state_dict())
     half = whyword.load(network, tokenizer=smollm.tokenizer)
-    e = whyword.explain(half, prompt, target="has", foil="have")
+    e = whyword.explain(half, prompt, target="has", foil="have", method="alti-logit")
     assert e.ledger.error <= 2e-2
     assert float((e.scores - exact.scores).abs().max()) <= 0.2
 
@@ -95,5 +114,6 @@ def test_gemma_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gemma = whyword.load("gemma-3-270m")
     e = whyword.explain(gemma, "The capital of France is", target="Paris", foil="London")
     assert [token.text for token in e.tokens] == ["<bos>", "The", " capital", " of", " France", " is"]
+    assert (e.tokens.start, e.tokens.chosen) == (1, "tokenizer")
     assert e.ledger.logit > 2
     assert e.ledger.error <= 1e-4

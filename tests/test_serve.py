@@ -84,7 +84,7 @@ def test_models_methods_and_limits(client: httpx.Client, toy: whyword.Model) -> 
     assert about["models"][0]["chat"]
     assert about["models"][0]["blocks"] == len(toy.blocks)
     assert "en" in about["models"][2]["target_languages"]
-    assert about["methods"][0]["name"] == about["compared"][0] == "alti-logit"
+    assert about["methods"][0]["name"] == about["compared"][0] == "flow"
     assert about["limits"]["tokens"] == 3000
 
 
@@ -92,7 +92,7 @@ def test_models_methods_and_limits(client: httpx.Client, toy: whyword.Model) -> 
     ("route", "more"),
     [
         ("explain", {"target": "has", "foil": "have", "method": "logit"}),
-        ("explain", {"target": "has", "foil": ["have", 17], "account": True}),
+        ("explain", {"target": "has", "foil": ["have", 17], "method": "alti-logit", "account": True}),
         ("explain", {"foil": None}),
         ("compare", {"target": "has", "methods": ["logit", "erasure", "gradient-norm"]}),
         ("neurons", {"target": "has", "foil": "have", "top": 3}),

@@ -127,7 +127,7 @@ def rows_of(tab: Any, rows: str) -> list[list[str]]:
 
 def numbers_of(tab: Any) -> list[float]:
     """Read the sum row of the heat map."""
-    (row,) = rows_of(tab, ".heat tfoot tr")
+    (row,) = rows_of(tab, ".heat tr.sum")
     return [float(text.replace("−", "-")) for text in row[1:-1]]
 
 
@@ -185,6 +185,8 @@ def test_choose_target_and_foil_and_open_heads(show: Show, toy: whyword.Model) -
     assert tab.locator(".part[aria-pressed=true]").count() == 2
     assert tab.locator("#target").input_value() == tab.locator(".question q").first.text_content()
 
+    tab.get_by_label("Method").select_option("alti-logit")
+    settle(tab)
     tab.locator(".heat tr.block td").first.click()
     assert [row[0] for row in rows_of(tab, ".heat tr.head")] == ["2.1", "2.2", "2.3", "2.4"]
     tab.locator(".heat tr.head td").first.hover()
@@ -247,6 +249,10 @@ def test_a_word_of_several_tokens_says_which_is_explained(show: Show, toy: whywo
 def test_hints_are_true_of_the_method(show: Show) -> None:
     tab = show(f"#prompt={PROMPT}&target=has&foil=have")
     hint = tab.locator("#hint")
+    assert "the numbers add up" in hint.text_content()
+    assert "block" not in hint.text_content()
+    tab.get_by_label("Method").select_option("alti-logit")
+    settle(tab)
     assert "the numbers add up" in hint.text_content()
     assert "each row a block" in hint.text_content()
     for method, said in (("erasure", "red above zero"), ("attention", "the same whatever word")):
@@ -313,7 +319,7 @@ def test_continue_and_click_a_token(show: Show, toy: whyword.Model) -> None:
     assert buttons.count() == 4
     buttons.nth(2).click()
     part = continuation.explanations[2]
-    (row,) = rows_of(tab, ".chosen .heat tfoot tr")
+    (row,) = rows_of(tab, ".chosen .heat tr.sum")
     assert [float(text.replace("−", "-")) for text in row[1:-1]] == pytest.approx(
         part.scores.tolist(), abs=1e-3
     )
@@ -321,7 +327,7 @@ def test_continue_and_click_a_token(show: Show, toy: whyword.Model) -> None:
     assert "chosen=3" in tab.url
     again = show(tab.url.partition("/#")[2].join(["#", ""]))
     assert again.locator(".triangle [aria-pressed=true]").text_content() == buttons.nth(2).text_content()
-    assert rows_of(again, ".chosen .heat tfoot tr") == [row]
+    assert rows_of(again, ".chosen .heat tr.sum") == [row]
     tab.get_by_label("Continuation").fill(" has been")
     tab.get_by_label("Continuation").press("Enter")
     wait_until(tab, "location.hash.includes('continuation=')")
@@ -329,7 +335,7 @@ def test_continue_and_click_a_token(show: Show, toy: whyword.Model) -> None:
     assert "has been" in tab.locator("h1").first.text_content()
     assert "chosen=" not in tab.url
     candidate(tab, 0, "why").click()  # a candidate is explained alone
-    tab.wait_for_selector(".heat tfoot")
+    tab.wait_for_selector(".heat tr.sum")
     assert "view=explain" in tab.url
 
 
@@ -560,7 +566,7 @@ def test_from_a_prompt_to_a_translation_and_back(show: Show, translator: whyword
     assert tab.get_by_label("To", exact=True).input_value() == "en"
     assert tab.get_by_role("checkbox", name="toy").is_checked() is False
     tab.get_by_role("checkbox", name="toy").check()
-    tab.wait_for_selector(".heat tfoot")
+    tab.wait_for_selector(".heat tr.sum")
     settle(tab)
     assert tab.get_by_role("textbox", name="Prompt").input_value() == "The keys to the cabinet"
     assert tab.locator("#target").input_value() == "are"
@@ -569,12 +575,12 @@ def test_from_a_prompt_to_a_translation_and_back(show: Show, translator: whyword
 def test_two_models_side_by_side(show: Show, toy: whyword.Model, plain_toy: whyword.Model) -> None:
     tab = show(f"#prompt={PROMPT}&target=has&foil=have", viewport={"width": 1600, "height": 900})
     tab.get_by_role("checkbox", name="other 3 blocks").check()
-    tab.wait_for_selector(".column:nth-child(2) .heat tfoot")
+    tab.wait_for_selector(".column:nth-child(2) .heat tr.sum")
     settle(tab)
     columns = tab.locator(".column")
     assert columns.locator(".model-name").all_text_contents() == ["toy", "other"]
     for index, model in enumerate((toy, plain_toy)):
-        (row,) = rows_of(tab, f".column:nth-child({index + 1}) .heat tfoot tr")
+        (row,) = rows_of(tab, f".column:nth-child({index + 1}) .heat tr.sum")
         expected = whyword.explain(model, PROMPT, target="has", foil="have")
         shown = [float(text.replace("−", "-")) for text in row[1:-1]]
         assert shown == pytest.approx(expected.scores.tolist(), abs=1e-3)
@@ -603,7 +609,7 @@ def test_two_models_side_by_side(show: Show, toy: whyword.Model, plain_toy: whyw
 def test_one_model_fails_and_the_other_answers(show: Show) -> None:
     turns = json.dumps([{"role": "user", "content": "has she?"}])
     tab = show(f"#model=toy&model=other&chat={turns}", state="error")
-    assert tab.locator(".column").nth(0).locator(".heat tfoot").count() == 1
+    assert tab.locator(".column").nth(0).locator(".heat tr.sum").count() == 1
     failure = tab.locator(".column").nth(1).get_by_role("alert")
     assert "has no chat template" in failure.text_content()
     assert tab.get_by_role("button", name="Save HTML").is_enabled()
@@ -674,7 +680,7 @@ def test_a_link_cannot_ask_for_too_much(show: Show, toy: whyword.Model) -> None:
 
 
 def test_by_keyboard_alone(show: Show) -> None:
-    tab = show()
+    tab = show("#prompt=The keys to the cabinet&target=are&foil=is&method=alti-logit")
     tab.wait_for_selector(".candidates")
     focused = "document.activeElement"
 
@@ -766,7 +772,7 @@ def test_a_phone_goes_to_the_answer(show: Show) -> None:
 
 
 def test_dark_and_light(show: Show) -> None:
-    colours = """["body", ".ask", "#run", ".heat tr.block td"].map((each) =>
+    colours = """["body", ".ask", "#run", ".heat tr.sum td"].map((each) =>
         getComputedStyle(document.querySelector(each)).backgroundColor)"""
     light = show(color_scheme="light").evaluate(colours)
     dark = show(color_scheme="dark").evaluate(colours)

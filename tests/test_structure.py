@@ -1,6 +1,7 @@
 """What the design promises of the code itself."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import whyword
+from whyword.lazy import MOVED
 
 SOURCE = Path(whyword.__file__).parent
 ORDER = (
@@ -142,6 +144,14 @@ def test_the_public_names() -> None:
     assert set(whyword.__all__) <= set(dir(whyword))
     with pytest.raises(AttributeError, match="no attribute 'explian'"):
         _ = whyword.explian  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_a_module_that_has_moved_says_where_it_is(old: str, new: str) -> None:
+    with pytest.raises(ImportError) as caught:
+        importlib.import_module(f"whyword.{old}")
+    assert str(caught.value) == f"There is no module whyword.{old}.\nIt is now whyword.{new}."
+    assert (SOURCE / new.replace(".", "/")).with_suffix(".py").is_file()
 
 
 def test_importing_is_light() -> None:

@@ -21,13 +21,17 @@ TEXT = "A report about the Impressionists"
 @pytest.fixture(scope="module", params=toy_tokenizers.KINDS)
 def model(request: pytest.FixtureRequest) -> whyword.Model:
     tokenizer = toy_tokenizers.make(request.param)
-    return whyword.load(build("llama", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    return whyword.load(
+        build("llama", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer, start="tokenizer"
+    )
 
 
 @pytest.fixture(scope="module")
 def plain() -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
-    return whyword.load(build("gpt2", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    return whyword.load(
+        build("gpt2", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer, start="tokenizer"
+    )
 
 
 def test_tokens_spell_the_text(model: whyword.Model) -> None:
@@ -39,7 +43,7 @@ def test_tokens_spell_the_text(model: whyword.Model) -> None:
 
 def test_an_empty_first_piece_has_no_text(model: whyword.Model) -> None:
     for text in ("été has", "(with) 12", "語 text"):
-        tokens = whyword.tokenize(model, text, bos=False)
+        tokens = whyword.tokenize(model, text, start="none")
         pieces = [
             token for before, token in pairwise([None, *tokens]) if not shares_a_character(before, token)
         ]
@@ -52,7 +56,7 @@ def shares_a_character(one: Token | None, two: Token) -> bool:
 
 
 def test_words_are_found_in_the_text(model: whyword.Model) -> None:
-    tokens = whyword.tokenize(model, "She said: don't (ever) go, 12-34!", bos=False)
+    tokens = whyword.tokenize(model, "She said: don't (ever) go, 12-34!", start="none")
     assert tokens.words() == ["She", "said", ":", "don't", "(", "ever", ")", "go", ",", "12-34", "!"]
 
 
@@ -88,7 +92,10 @@ def test_any_spans_make_words(text: str, cuts: list[int]) -> None:
 
 
 def test_a_bos_token_on_request(model: whyword.Model) -> None:
-    with_bos, without = whyword.tokenize(model, TEXT, bos=True), whyword.tokenize(model, TEXT, bos=False)
+    with_bos, without = (
+        whyword.tokenize(model, TEXT, start="bos"),
+        whyword.tokenize(model, TEXT, start="none"),
+    )
     bos = model.tokenizer.bos_token_id
     assert with_bos.ids == [bos, *without.ids]
     assert with_bos[0].special
@@ -157,7 +164,7 @@ def test_a_word_that_does_not_fit_behind_its_prompt(model: whyword.Model) -> Non
 
 
 def test_ids_of_a_text_are_the_text(model: whyword.Model) -> None:
-    tokens = whyword.tokenize(model, TEXT, bos=False)
+    tokens = whyword.tokenize(model, TEXT, start="none")
     again = whyword.explain(model, tokens.ids, target=7).tokens
     assert again.ids == tokens.ids
     assert again.words() == tokens.words()
@@ -181,8 +188,8 @@ def test_chat_messages_go_through_the_template(model: whyword.Model) -> None:
 
 def test_words_are_additive(model: whyword.Model) -> None:
     e = whyword.explain(model, TEXT, target="has", foil="have")
-    words = [word for word, _ in e.words() if word != "<s>"]
-    assert words == TEXT.split()
+    words = [word for word, _ in e.words()]
+    assert [word for word in words if word != "start"] == TEXT.split()
     assert sum(score for _, score in e.words()) == pytest.approx(float(e.scores.sum()), rel=1e-5)
 
 
@@ -231,7 +238,7 @@ def test_an_indent_stays(plain: whyword.Model) -> None:
 
 def test_ids_for_a_slow_tokenizer() -> None:
     tokenizer = ByT5Tokenizer()
-    model = whyword.load(build("gpt2", torch.float32, vocab_size=400), tokenizer=tokenizer)
+    model = whyword.load(build("gpt2", torch.float32, vocab_size=400), tokenizer=tokenizer, start="tokenizer")
     e = whyword.explain(model, tokenizer("a bc").input_ids[:-1], target=7)
     assert e.tokens.words() == ["a", "bc"]
     text = "a bc été"

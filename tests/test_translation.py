@@ -271,7 +271,13 @@ def test_mixing_is_what_a_plain_script_gives() -> None:
 @pytest.fixture(scope="module")
 def explained(m2m: whyword.Model) -> whyword.Translation:
     return whyword.explain_translation(
-        m2m, "Ein Buch.", "The bank is old.", target_language="en", foil=("shore", 2), threshold=0.9
+        m2m,
+        "Ein Buch.",
+        "The bank is old.",
+        target_language="en",
+        foil=("shore", 2),
+        threshold=0.9,
+        method="alti-logit",
     )
 
 

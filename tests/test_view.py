@@ -30,17 +30,21 @@ def model(byte_level: whyword.Model) -> whyword.Model:
 
 @pytest.fixture(scope="module")
 def document(model: whyword.Model) -> dict[str, Any]:
-    return whyword.explain(model, "A report about painters", target="has", foil="have").to_dict()
+    return whyword.explain(
+        model, "A report about painters", target="has", foil="have", method="alti-logit"
+    ).to_dict()
 
 
 @pytest.fixture(scope="module")
 def nasty(model: whyword.Model) -> dict[str, Any]:
-    return whyword.explain(model, NASTY, foil="auto").to_dict()
+    return whyword.explain(model, NASTY, foil="auto", method="alti-logit").to_dict()
 
 
 @pytest.fixture(scope="module")
 def continuation(model: whyword.Model) -> whyword.Continuation:
-    return whyword.explain_continuation(model, "A report about", " the painters has", foil="auto")
+    return whyword.explain_continuation(
+        model, "A report about", " the painters has", foil="auto", method="alti-logit"
+    )
 
 
 def draw(document: dict[str, Any], width: int, colour: str | None = None, **options: Any) -> str:
@@ -76,7 +80,9 @@ def test_a_grid_by_head_ranks_all_heads(document: dict[str, Any]) -> None:
 
 
 def test_a_grid_by_word_adds_up_tokens(model: whyword.Model) -> None:
-    e = whyword.explain(model, "A report about the Impressionists", target="has", foil="have")
+    e = whyword.explain(
+        model, "A report about the Impressionists", target="has", foil="have", method="alti-logit"
+    )
     grid = lay_out(e.to_dict(), "word")
     assert list(zip(grid.columns, grid.sum.values, strict=True)) == [
         (word, pytest.approx(score, abs=1e-6)) for word, score in e.words()
@@ -86,7 +92,9 @@ def test_a_grid_by_word_adds_up_tokens(model: whyword.Model) -> None:
 
 @pytest.mark.parametrize("by", ["token", "word", "block", "head"])
 def test_the_sum_is_of_all_rows_and_says_how_many_are_not_shown(model: whyword.Model, by: str) -> None:
-    e = whyword.explain(model, "A report about the Impressionists", target="has", foil="have")
+    e = whyword.explain(
+        model, "A report about the Impressionists", target="has", foil="have", method="alti-logit"
+    )
     whole, cut = lay_out(e.to_dict(), by), lay_out(e.to_dict(), by, top=1)
     count = len(whole.columns) if by in ("token", "word") else len(whole.rows)
     hidden = count - (2 if by == "head" else 1)  # the head that raises most, and the one that lowers most
@@ -129,7 +137,7 @@ def test_what_cannot_be_laid_out(document: dict[str, Any]) -> None:
 @pytest.fixture(scope="module")
 def various(model: whyword.Model) -> list[dict[str, Any]]:
     prompts = ["A", "A report about the painters. " * 7, NASTY, "日本語 text " * 6]
-    return [whyword.explain(model, prompt, foil="auto").to_dict() for prompt in prompts]
+    return [whyword.explain(model, prompt, foil="auto", method="alti-logit").to_dict() for prompt in prompts]
 
 
 @pytest.mark.parametrize("width", [80, 140])
@@ -186,7 +194,7 @@ def test_the_terminal_with_colour_puts_tokens_on_red_and_blue(document: dict[str
 
 
 def test_a_long_prompt_shows_its_strongest_tokens_and_its_whole_text(model: whyword.Model) -> None:
-    e = whyword.explain(model, "A report about the painters. " * 7, foil="auto")
+    e = whyword.explain(model, "A report about the painters. " * 7, foil="auto", method="alti-logit")
     shown = draw(e.to_dict(), 80)
     strongest = int(e.by_block.abs().amax(0).argmax())
     assert f"{e.scores[strongest]:+.2f}" in next(
@@ -248,7 +256,9 @@ def test_latex_has_the_boxes_of_the_paper(document: dict[str, Any]) -> None:
 
 def test_pictures(model: whyword.Model, nasty: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    e = whyword.explain(model, "A $report$ about the painters", target="has", foil="have")
+    e = whyword.explain(
+        model, "A $report$ about the painters", target="has", foil="have", method="alti-logit"
+    )
     e.save(tmp_path / "e.png")
     e.save(tmp_path / "e.svg")
     assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
@@ -264,7 +274,7 @@ def test_pictures(model: whyword.Model, nasty: dict[str, Any], tmp_path: Path) -
 
 def test_tables(model: whyword.Model, continuation: whyword.Continuation, tmp_path: Path) -> None:
     pytest.importorskip("pandas")
-    e = whyword.explain(model, "A report, about", target="has", foil="have")
+    e = whyword.explain(model, "A report, about", target="has", foil="have", method="alti-logit")
     e.save(tmp_path / "e.csv")
     with open(tmp_path / "e.csv", newline="") as file:
         records = list(csv.DictReader(file))
@@ -286,7 +296,7 @@ def test_a_continuation_is_saved_and_read(continuation: whyword.Continuation, tm
 
 
 def test_files_that_cannot_be_written(model: whyword.Model, tmp_path: Path) -> None:
-    e = whyword.explain(model, "A report")
+    e = whyword.explain(model, "A report", method="alti-logit")
     with pytest.raises(whyword.InputError, match=r"There is no folder .*/nowhere\.\nMake it first"):
         e.save(tmp_path / "nowhere" / "e.json")
     (tmp_path / "folder.json").mkdir()
@@ -323,7 +333,7 @@ def test_a_cut_table_says_so(document: dict[str, Any]) -> None:
 
 
 def test_what_was_forced_is_named(model: whyword.Model) -> None:
-    e = whyword.explain(model, "A report", target="has been", foil="has gone")
+    e = whyword.explain(model, "A report", target="has been", foil="has gone", method="alti-logit")
     assert e.forced > 0
     forced = "".join(token.text for token in e.tokens.records[-e.forced :]).strip()
     assert f"after “{forced}”, with which they all begin" in draw(e.to_dict(), 80)
@@ -365,7 +375,7 @@ def test_heads_are_a_heat_map(document: dict[str, Any]) -> None:
 
 def test_pictures_of_heads_and_neurons(model: whyword.Model, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    e = whyword.explain(model, "A report about", target="has", foil="have")
+    e = whyword.explain(model, "A report about", target="has", foil="have", method="alti-logit")
     e.save(tmp_path / "blocks.svg")
     e.save(tmp_path / "heads.svg", by="head")
     heads = (tmp_path / "heads.svg").read_text()

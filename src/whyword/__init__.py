@@ -6,7 +6,7 @@ text ─tokenize▶ Tokens ─record▶ Trace ─settle▶ Ledger ─attribute�
 from typing import TYPE_CHECKING
 
 from .errors import InputError, ModelError, ProofError, WhywordError
-from .lazy import look_up_in
+from .lazy import look_up_in, name_moved_modules
 
 if TYPE_CHECKING:
     from .alignment.aligner import align
@@ -67,6 +67,7 @@ __all__ = [
     "tokenize",
 ]
 
+name_moved_modules()
 __getattr__ = look_up_in(
     __name__,
     {

@@ -4,7 +4,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import torch
+
+from .ask.start_of_text import Start, find_start
+from .attribute import Predictions
+from .attribute.flow import trace_sum
 from .errors import ModelError, ProofError
+from .ledger import Target
 from .maths.kernel import implementation
 from .maths.proof import Identity, gather_errors, tolerance_of
 from .models.catalogue import CATALOGUE, GENERAL, find_entries, refuse
@@ -14,6 +20,7 @@ from .models.testing.shrink import make_small
 from .models.testing.tiny_families import TRANSLATORS, build, find_present
 from .pipeline.loading import find_source, probe, prove
 from .runs.progress import report
+from .trace import Places, Plan, record
 
 __all__ = ["Diagnosis", "diagnose", "diagnose_families", "open_to_diagnose"]
 
@@ -29,6 +36,8 @@ IDENTITIES = (
     Identity.LEDGER,
 )
 """The identities that are proven; the last but one only where the model caps its logits."""
+FLOW_IDENTITIES = (Identity.FLOW, Identity.EDGES)
+"""Those of flow, which a model may do without."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,8 @@ class Diagnosis:
     dtype: str
     kernel: str
     """What computes contributions: native or torch."""
+    start: Start
+    """What stands before a text."""
     tolerance: float
     errors: dict[int, dict[Identity, float]]
     """The largest error of every identity, by the length of the prompt."""
@@ -57,6 +68,8 @@ class Diagnosis:
     """What to write in an entry."""
     fits: tuple[str, ...]
     """Catalogued descriptions that fit, where its own does not."""
+    flow_failure: str | None = None
+    """Why there is no flow of this model; None where it is proven, too."""
 
     @property
     def proven(self) -> bool:
@@ -78,12 +91,17 @@ class Diagnosis:
 
 
 def open_to_diagnose(
-    source: Any, *, random: bool = False, dtype: str | None = None, allow: Collection[str] = ()
+    source: Any,
+    *,
+    random: bool = False,
+    dtype: str | None = None,
+    allow: Collection[str] = (),
+    start: str = "auto",
 ) -> Model:
     """Open a model without proving it; `random`: a small one with random weights, from the config alone."""
     found = find_source(source)
     if not random:
-        return open_model(found, dtype=dtype, allow=allow)
+        return replace(open_model(found, dtype=dtype, allow=allow), start=start)
     config = read_config(found, allow)
     if not config.is_encoder_decoder:
         refuse(config, "A model of this config")
@@ -103,7 +121,7 @@ def diagnose_families(dtype: str = "float64") -> Iterator[Diagnosis]:
 def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence[int] = LENGTHS) -> Diagnosis:
     """Check every identity on prompts of several lengths, and report which hold."""
     errors: dict[int, dict[Identity, float]] = {}
-    failure = hint = None
+    failure = hint = flow_failure = None
     for length in lengths:
         if model.most_tokens is not None and length > model.most_tokens:
             continue
@@ -116,6 +134,11 @@ def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence
         errors[length] = dict(found)
         if failure is not None:
             break
+        if flow_failure is None:
+            with gather_errors() as found:
+                flow_failure = _try_flow(model, probe(model, length))
+            if flow_failure is None:
+                errors[length] |= {identity: found[identity] for identity in FLOW_IDENTITIES}
     return Diagnosis(
         model=model.name,
         network=type(model.network).__name__,
@@ -126,12 +149,32 @@ def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence
         blocks=len(model.blocks),
         dtype=str(model.dtype).removeprefix("torch."),
         kernel=implementation(),
+        start=find_start(model),
         tolerance=tolerance_of(model.dtype),
         errors=errors,
         failure=failure,
         hint=hint,
         fits=() if failure is None else tuple(_find_fitting(model)),
+        flow_failure=flow_failure,
     )
+
+
+def _try_flow(model: Model, ids: list[int]) -> str | None:
+    """Prove flow of the last prediction, and of the sum of all; return what is wrong, if anything is."""
+    prompts, sources = [ids], None
+    if model.encoder_stack is not None:
+        prompts, sources = [ids[::-1]] * 2, [ids, ids[: len(ids) // 2 + 1]]
+    places = Places((range(len(ids)),) * len(prompts))
+    try:
+        trace = record(model, prompts, places, Plan(frozen=True), sources)
+        best = torch.topk(trace.logits, 2).indices.tolist()
+        targets = [Target(first, (second,)) for first, second in best]
+        predictions = Predictions(model, prompts, trace, targets, [])
+        trace_sum(predictions, [len(ids) - 1])
+        trace_sum(predictions, range(len(ids)), again=False)
+    except (ProofError, ModelError) as error:
+        return error.wrong
+    return None
 
 
 def _find_fitting(model: Model) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """From what a user passes (text, ids, chat turns, words) to the tokens that the model reads."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import index
 from typing import Any
 
@@ -10,6 +11,8 @@ from ..errors import InputError
 from ..models.model import Model
 from ..tokens import Tokens, join_word, spell
 from ..tokens.slow_tokenizers import match_pieces
+from ..tokens.tokens import Token
+from .start_of_text import find_start
 
 __all__ = [
     "Prompt",
@@ -31,24 +34,27 @@ _CONTEXT = 8
 """How many preceding tokens are decoded together with one to see what text it adds."""
 
 
-def tokenize(model: Model, text: str, bos: bool | None = None) -> Tokens:
-    """Tokenize a text as the model's tokenizer does; `bos` forces a BOS token (True) or none (False)."""
-    tokenizer = _tokenizer_for(model, f"the text {_short(text)}")
+def tokenize(model: Model, text: str, start: str | None = None) -> Tokens:
+    """Tokenize a text, with the start of text before it; `start` overrides that of the model: see `load`.
+
+    A text that begins with a special token has its start already: nothing is found for it.
+    """
+    _tokenizer_for(model, f"the text {_short(text)}")
     if not text:
         raise InputError("The prompt is empty.", "Pass a text of at least one token.")
-    tokens = _encode(model, text, add_special=True)
-    begins = len(tokens) > 0 and tokens[0].id == tokenizer.bos_token_id
-    if bos is False and begins:
-        return tokens.last(len(tokens) - 1)
-    if bos is True and not begins:
-        if tokenizer.bos_token_id is None:
-            raise InputError(
-                "bos=True, but the tokenizer has no BOS token.", "Leave bos out, or pass bos=False."
-            )
-        spans = [(0, 0), *((token.start, token.end) for token in tokens)]
-        names = [tokenizer.bos_token, *(token.text if token.special else None for token in tokens)]
-        return spell(text, [tokenizer.bos_token_id, *tokens.ids], spans, names)
-    return tokens
+    tokens, found = _encode(model, text, add_special=True), find_start(model, start)
+    if found.chosen == "tokenizer":
+        return replace(tokens, chosen=found.chosen)
+    added = next((place for place, token in enumerate(tokens) if not _is_added(token)), len(tokens))
+    if added:
+        tokens = tokens.last(len(tokens) - added)
+    if tokens.start and (found.chosen == "found" or tokens.ids[: len(found.ids)] == list(found.ids)):
+        return tokens
+    names = _special_names(model, found.ids)
+    shown = [str(name or found.text) for name in names]
+    spans = [(0, 0)] * len(shown) + [(token.start, token.end) for token in tokens]
+    special = [*shown, *(token.text if token.special else None for token in tokens)]
+    return replace(spell(text, [*found.ids, *tokens.ids], spans, special), chosen=found.chosen)
 
 
 def read_prompt(model: Model, prompt: Prompt) -> Tokens:
@@ -89,7 +95,7 @@ def extend_prompt(model: Model, prompt: Tokens, ids: Sequence[int]) -> Tokens:
         spans.append((len(text), len(text) + len(piece)))
         text += piece
         names.append(piece if every[place] in model.special_ids else None)
-    return spell(text, every, spans, names)
+    return replace(spell(text, every, spans, names), chosen=prompt.chosen)
 
 
 def token_text(model: Model, id_: int, before: Tokens) -> str:
@@ -132,6 +138,11 @@ def _tokens_of(model: Model, prompt: Prompt) -> Tokens:
         ) from None
     require_tokens(model, ids)
     return _read_ids(model, ids)
+
+
+def _is_added(token: Token) -> bool:
+    """Tell whether a token was put before the text by the tokenizer: it stands for no character of it."""
+    return token.special and token.start == token.end
 
 
 def _encode_alone(model: Model, text: str) -> list[int]:

@@ -29,6 +29,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..ledger import Entries, Target, read_logits
 from ..ledger.direction import unembedding_bias, unembedding_direction
+from ..ledger.entries import find_rounding
 from ..models.model import Model
 from ..trace import Trace
 from ..trace.pulled_back import PulledBack
@@ -78,12 +79,13 @@ class Flow:
     routes: tuple[Route, ...]
     """What attention moves between positions: the 256 strongest edges, strongest first; none where flows were
     added up afterwards."""
+    depth: int
+    """The depth that scores are read at."""
 
 
 def attribute_flow(predictions: Predictions) -> Attributions:
     """Score tokens by what of the logit (difference) is at their positions, at one depth."""
-    depth = find_depth(predictions.model, predictions.depth)
-    return make_rows(flow.by_depth[depth] for flow in predictions.share(trace_flow))
+    return make_rows(flow.by_depth[flow.depth] for flow in predictions.share(trace_flow))
 
 
 def find_depth(model: Model, depth: int | None) -> int:
@@ -112,13 +114,13 @@ def trace_sum(predictions: Predictions, places: Sequence[int], again: bool = Tru
     `places`: which of the explained positions of an example are added up, in order. `again`: keep what is
     needed to pull back once more.
     """
-    trace = predictions.trace
+    trace, depth = predictions.trace, find_depth(predictions.model, predictions.depth)
     pulled, proven = _descend(predictions.model, trace, predictions.targets, places, again)
     flows = []
     for example, positions in enumerate(trace.places.ranges):
         tokens = positions[places[-1]] + 1
         flow, bias = proven.decoder[:, example, :tokens].clone(), proven.bias[:, example].clone()
-        flows.append(Flow(flow, bias, _list_routes(pulled, example)))
+        flows.append(Flow(flow, bias, _list_routes(pulled, example), depth))
     return flows
 
 
@@ -150,11 +152,15 @@ def _descend(
     chosen[:, list(places)] = True
     directions = unembedding_direction(model, targets)
     pulled = trace.frozen.descend(directions * chosen.flatten()[:, None].to(directions), again)
-    logits, added = (
+    logits, added, rounding = (
         (each.view(chosen.shape) * chosen.to(each)).sum(1)
-        for each in (read_logits(trace.uncapped, targets), unembedding_bias(model, targets))
+        for each in (
+            read_logits(trace.uncapped, targets),
+            unembedding_bias(model, targets),
+            find_rounding(model, trace, targets),
+        )
     )
-    return pulled, prove_flow(model, pulled, logits, added)
+    return pulled, prove_flow(model, pulled, logits, added, rounding)
 
 
 def _list_routes(pulled: PulledBack, example: int) -> tuple[Route, ...]:
@@ -175,7 +181,7 @@ def add_flows(one: Flow, two: Flow) -> Flow:
     """
     longer = two.by_depth.shape[1] - one.by_depth.shape[1]
     by_depth = torch.nn.functional.pad(one.by_depth, (0, longer)) + two.by_depth
-    return Flow(by_depth, one.bias + two.bias, ())
+    return Flow(by_depth, one.bias + two.bias, (), one.depth)
 
 
 def _strength(route: Route) -> float:

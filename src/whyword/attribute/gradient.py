@@ -7,7 +7,8 @@ e is what the token-embedding module gives: no positions in it, and before any n
 Examples do not see each other, so one backward pass serves a whole batch. Parameters get no gradient.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +22,10 @@ from ..trace import Inputs, Places, pad, read_out
 from ..trace.memory_plan import ACTIVATIONS, estimate_gradient
 from .recorded_predictions import Attributions, Predictions, make_rows
 
-__all__ = ["attribute_gradient_norm", "attribute_gradient_times_input"]
+__all__ = ["Gradient", "attribute_gradient_norm", "attribute_gradient_times_input", "differentiate"]
+
+Running = Callable[[Model], AbstractContextManager[None]]
+"""Gives what a network runs in."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,10 @@ class Gradient:
     """L1."""
     product: Float[Tensor, " source"]
     """Times the embedding."""
+
+
+def _as_it_is(_model: Model) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 def attribute_gradient_norm(predictions: Predictions) -> Attributions:
@@ -45,7 +53,11 @@ def attribute_gradient_times_input(predictions: Predictions) -> Attributions:
 
 
 def _differentiate(predictions: Predictions) -> list[Gradient]:
-    """Return the gradient of every prediction."""
+    return differentiate(predictions)
+
+
+def differentiate(predictions: Predictions, running: Running = _as_it_is) -> list[Gradient]:
+    """Return the gradient of every prediction; `running`: what the network runs in, which may modify it."""
     model, prompts, places = predictions.model, predictions.prompts, predictions.trace.places
 
     def fits(batch: Sequence[int]) -> bool:
@@ -59,20 +71,26 @@ def _differentiate(predictions: Predictions) -> list[Gradient]:
             for example in batch
             for target in predictions.targets[example * places.each : (example + 1) * places.each]
         ]
-        own = _differentiate_batch(model, [prompts[example] for example in batch], some, targets)
+        own = _differentiate_batch(model, [prompts[example] for example in batch], some, targets, running)
         for row, example in enumerate(batch):
             found[example] = own[row * places.each : (row + 1) * places.each]
     return [gradient for example in range(len(prompts)) for gradient in found[example]]
 
 
 def _differentiate_batch(
-    model: Model, prompts: Sequence[Sequence[int]], places: Places, targets: Sequence[Target]
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    places: Places,
+    targets: Sequence[Target],
+    running: Running,
 ) -> list[Gradient]:
     # Whoever calls may have switched gradients off, in either of torch's ways.
     with torch.inference_mode(False), torch.enable_grad():
         embedded = model.network.get_input_embeddings()(pad(model, prompts)).detach().requires_grad_()
-        # A copy, since some models (CTRL) scale embeddings in place.
-        logits = read_logits(read_out(model, places, Inputs(embedded=embedded.clone())).uncapped, targets)
+        with running(model):
+            # A copy, since some models (CTRL) scale embeddings in place.
+            readout = read_out(model, places, Inputs(embedded=embedded.clone()))
+        logits = read_logits(readout.uncapped, targets)
         by_place = logits.reshape(len(prompts), places.each)
         gradients = [
             torch.autograd.grad(column.sum(), embedded, retain_graph=place + 1 < places.each)[0]

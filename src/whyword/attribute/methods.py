@@ -114,6 +114,19 @@ _DELETED = "when a token is deleted"
 _GRADIENT = "gradient of the logit (difference) at a token's embedding"
 
 METHODS: Mapping[str, Method] = {
+    "flow": Method(
+        Measure(
+            "logits",
+            "what of the logit (difference) is at the token's position, at one depth",
+            adds_up=True,
+            sum_of="difference",
+            heuristic="what is held fixed",
+        ),
+        "flow:attribute_flow",
+        title="Flow",
+        translated_by="flow:translate_flow",
+        frozen=True,
+    ),
     "alti-logit": Method(
         Measure(
             "logits",
@@ -141,20 +154,6 @@ METHODS: Mapping[str, Method] = {
         title="Logit",
         published=True,
         translated_by="source_and_prefix:explain_directly",
-    ),
-    "flow": Method(
-        Measure(
-            "logits",
-            "what of the logit (difference) is at the token's position, at one depth",
-            adds_up=True,
-            sum_of="difference",
-            heuristic="what is held fixed",
-        ),
-        "flow:attribute_flow",
-        title="Flow",
-        compared=False,
-        translated_by="flow:translate_flow",
-        frozen=True,
     ),
     "erasure": Method(
         Measure("probability", f"{_LOST} {_HIDDEN}"),
@@ -194,6 +193,13 @@ METHODS: Mapping[str, Method] = {
         published=True,
         differentiated=_all,
     ),
+    "gim": Method(
+        Measure("logits", f"{_GRADIENT}, with norms held fixed and attention softened, times that embedding"),
+        "gim:attribute_gim",
+        title="GIM",
+        compared=False,
+        differentiated=_all,
+    ),
     "alti": Method(
         Measure(
             "share",
@@ -223,7 +229,7 @@ METHODS: Mapping[str, Method] = {
 }
 """By name, in the order of every list of methods."""
 
-DEFAULT_METHOD = "alti-logit"
+DEFAULT_METHOD = "flow"
 COMPARED = tuple(name for name, method in METHODS.items() if method.compared)
 """What `compare` uses when no methods are named: one of every kind, erasure as published."""
 PUBLISHED = tuple(name for name, method in METHODS.items() if method.published)

@@ -14,12 +14,15 @@ __all__ = [
     "METHOD_HELP",
     "DataFolder",
     "DatasetNames",
+    "Depth",
     "FoilWords",
     "Ids",
     "Limit",
     "MaxMemory",
     "MethodName",
     "NoFoil",
+    "OldBos",
+    "OldNoBos",
     "Output",
     "PromptText",
     "RunFolder",
@@ -86,6 +89,16 @@ UnitOutput = Annotated[
     ),
 ]
 Ids = Annotated[bool, typer.Option("--ids", help="The prompt, target and foils are token ids.")]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        "--depth",
+        min=0,
+        metavar="N",
+        help="Where flow is read: 0 is before block 1.",
+        show_default="a tenth of the blocks",
+    ),
+]
 MaxMemory = Annotated[
     str | None,
     typer.Option(
@@ -155,3 +168,9 @@ def moved(flag: str, wrong: str, remedy: Callable[[Any], str]) -> Any:
         return value
 
     return typer.Option(flag, hidden=True, is_eager=True, callback=say)
+
+
+OldBos = Annotated[bool, moved("--bos", "--bos is no option any more.", lambda _: "Give --start bos.")]
+OldNoBos = Annotated[
+    bool, moved("--no-bos", "--no-bos is no option any more.", lambda _: "Give --start none.")
+]

@@ -15,8 +15,6 @@ _KEYWORD = re.compile(r"""\b(\w+)=(['"])([\w.-]+)\2""")
 _SUBJECT = re.compile(r"^(\w+)(?= (?:is|names) )|(?<=allowed by )(\w+)")
 _OTHER_CALL = re.compile(r"(?:pass |with )?whyword\.\w+\(")
 PHRASES = (
-    ("bos=True, but", "--bos was given, but"),
-    ("Leave bos out, or pass bos=False", "Leave --bos out, or give --no-bos"),
     ("explain(..., max_memory=...)", "whyword explain --max-memory SIZE"),
     ("whyword.explain_translation(model, source), or `whyword translate`", "`whyword translate`"),
     ("use whyword.explain.", "use `whyword explain`."),

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Allow",
-    "Bos",
     "Chat",
     "Debug",
     "Dtype",
     "Json",
     "ModelName",
     "ModelNames",
+    "StartToken",
     "print_json",
     "print_view",
     "refuse",
@@ -41,10 +41,13 @@ Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error.", envvar="WHYWORD_DEBUG")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON document and nothing else.")]
-Bos = Annotated[
-    bool | None,
+StartToken = Annotated[
+    str,
     typer.Option(
-        "--bos/--no-bos", help="Put a BOS token first, or leave it out.", show_default="as the tokenizer does"
+        "--start",
+        metavar="TOKEN",
+        help="What stands before a text: auto (found by the model's own likelihood), none, bos, tokenizer "
+        "(what it adds), or a token.",
     ),
 ]
 Chat = Annotated[bool, typer.Option("--chat", help="The prompt is the user's turn of a chat.")]

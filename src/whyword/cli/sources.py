@@ -22,23 +22,24 @@ class Source:
     """A prompt as it was typed."""
 
     text: str
-    bos: bool | None = None
     chat: bool = False
     ids: bool = False
 
     def prompt(self, model: "Model") -> "Prompt":
         """Return the prompt that a model reads."""
-        from ..ask.prompt import tokenize
-
         if self.ids:
             return _read_ids(self.text)
         if self.chat:
             return [{"role": "user", "content": self.text}]
-        return tokenize(model, self.text, self.bos)
+        return self.text
 
 
 def open_models(
-    names: Sequence[str] | None, *, dtype: str | None = None, allow: Collection[str] = ()
+    names: Sequence[str] | None,
+    *,
+    dtype: str | None = None,
+    allow: Collection[str] = (),
+    start: str = "auto",
 ) -> "Iterator[Model]":
     """Load models one after the other; only one is held at a time."""
     from ..pipeline.loading import load
@@ -47,7 +48,7 @@ def open_models(
     chosen: Sequence[str | None] = names or [None]
     for name in chosen:
         with show_progress(f"Loading {name or 'the default model'} …"):
-            model = load(name, dtype=dtype, allow=allow)
+            model = load(name, dtype=dtype, allow=allow, start=start)
         yield model
         del model
 
@@ -68,14 +69,19 @@ def quiet_transformers() -> None:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of every attempt to connect
 
 
-def read_source(prompt: str, *, bos: bool | None, chat: bool, ids: bool) -> Source:
+def read_source(prompt: str, *, start: str, chat: bool, ids: bool) -> Source:
     """Read the prompt, from stdin where it is a dash; refuse early what no model could read."""
     text = sys.stdin.read().rstrip("\n") if prompt == "-" else prompt
     if not text:
         raise InputError("The prompt is empty.", "Give a text of at least one token.")
     if ids:
         _read_ids(text)
-    return Source(text, bos, chat, ids)
+    if (ids or chat) and start != "auto":
+        raise InputError(
+            f"--start {start} was given with {'--ids' if ids else '--chat'}.",
+            "Token ids and chat turns are read as they are: leave --start out.",
+        )
+    return Source(text, chat, ids)
 
 
 def read_word(text: str | None, ids: bool) -> str | int | None:

@@ -9,6 +9,7 @@ Both explain the first token of target and foil, and skip examples whose first t
 | embedding's update | left out                                  | added at the last token               |
 | equal scores       | expectation over random orders            | dense ranks                           |
 | random column      | its expected value                        | scores drawn once                     |
+| start of text      | found by the model's own likelihood       | what the tokenizer adds               |
 | rows               | all                                       | the first 200 of each SVA set         |
 """
 
@@ -22,6 +23,7 @@ from ..errors import InputError
 from ..models.model import Model
 from ..results.comparison import Comparison
 from ..tokens import Tokens
+from .method_names import read_name
 from .metrics import expect_reciprocal_rank, rank_densely
 
 __all__ = ["CONVENTIONS", "Conventions", "Prepared", "find_conventions", "prepare"]
@@ -51,7 +53,7 @@ class Conventions:
     leave_out: Callable[[Tokens], tuple[int, ...]]
     """Returns the tokens that are not ranked."""
     total: Callable[[Comparison, str], list[float]]
-    """Returns the scores of a method."""
+    """Returns the scores of a method, by the name that evaluations give it."""
     drawn: bool
     """Whether the scores of the random column are drawn; otherwise it holds the expected value."""
     most_rows: Mapping[str, int]
@@ -101,13 +103,17 @@ def _special(tokens: Tokens) -> tuple[int, ...]:
     return tuple(index for index, token in enumerate(tokens) if token.special)
 
 
-def _scores(comparison: Comparison, method: str) -> list[float]:
-    return comparison.by_block[method].sum(0).tolist()
+def _scores(comparison: Comparison, name: str) -> list[float]:
+    named = read_name(name)
+    if named.depth is None:
+        return comparison.by_block[named.method].sum(0).tolist()
+    assert comparison.traced is not None
+    return comparison.traced.by_depth[named.depth].tolist()
 
 
-def _scores_with_embedding(comparison: Comparison, method: str) -> list[float]:
-    scores = _scores(comparison, method)
-    measure = measure_of(method)
+def _scores_with_embedding(comparison: Comparison, name: str) -> list[float]:
+    scores = _scores(comparison, name)
+    measure = measure_of(read_name(name).method)
     if measure.adds_up and measure.sum_of == "attention":
         scores[-1] += comparison.ledger.embedding
     return scores

@@ -6,7 +6,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ..attribute.methods import METHODS, PUBLISHED, find_methods, measure_of
+from ..ask.start_of_text import find_start
+from ..attribute.methods import METHODS, PUBLISHED, measure_of
 from ..data import Dataset, add_evidence, read_datasets
 from ..errors import InputError
 from ..ledger import Target
@@ -19,8 +20,10 @@ from ..runs.progress import report
 from ..runs.single_writer import write_folder_alone
 from .conventions import Conventions, Prepared, find_conventions, prepare
 from .faithfulness import measure_faithfulness
+from .method_names import find_names, read_name, require_depths
 from .records import Journal, Record, open_journal
 from .report import CHANCE, Report, read_report, write_skipped
+from .swaps import Swaps, measure_swaps, name_place, require_swaps
 from .tables import save_tables
 
 __all__ = ["evaluate", "list_evaluated"]
@@ -42,6 +45,8 @@ class Settings:
     """The share of tokens erased to measure faithfulness; None: it is not measured."""
     batch_size: int | None
     seed: int
+    swaps: Swaps | None = None
+    """What is swapped to measure agreement with interventions; None: it is not measured."""
 
 
 def evaluate(
@@ -58,21 +63,33 @@ def evaluate(
     pipeline: str | None = None,
     batch_size: int | None = None,
     seed: int = 0,
+    start: str | None = None,
+    swaps: int | None = None,
+    swap_depths: Sequence[int | None] = (None,),
 ) -> Report:
     """Measure how well explanations agree with evidence, and write tables into the folder `out`.
 
     `datasets`: names or groups ("blimp", "sva", "ioi", "builtin"); `data`: the folder with their files,
-    "builtin", or None for the hub. `methods`: names, "paper" (those of its table) or "all". `conventions`:
+    "builtin", or None for the hub. `methods`: names ("flow@9": flow at depth 9), "paper" (those of its
+    table) or "all". `conventions`:
     "ours" or "paper"; `evidence`: "word", "phrase" or "paper", to override that of the conventions. `limit`:
     rows of each dataset. `faithfulness`: the share of tokens erased to measure it, or None. `pipeline`: the
-    spaCy pipeline that finds evidence where files have none. A run that was stopped is resumed.
+    spaCy pipeline that finds evidence where files have none. `start`: what stands before every text (see
+    `load`); None: what the model was loaded with, and with the paper's conventions what the tokenizer adds.
+    `swaps`: for how many other words each token is swapped to measure agreement with interventions;
+    `swap_depths`: where, None for the token itself, a number for the residual stream at that depth. A run
+    that was stopped is resumed.
     """
     rules = find_conventions(conventions, evidence)
-    settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed)
+    swapping = None if swaps is None else Swaps(swaps, tuple(swap_depths), seed)
+    settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed, swapping)
+    _require_fitting(require_model(model), settings)
     read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
-    folder = Path(out)
+    folder, own = Path(out), "tokenizer" if rules.name == "paper" else None
+    model = require_model(model)
+    model = replace(model, start=start or own or model.start)
     with write_folder_alone(folder):
-        journal = open_journal(folder, describe(require_model(model), read, settings))
+        journal = open_journal(folder, describe(model, read, settings))
         used, skipped = [], []
         for dataset in read:
             prepared, unused = prepare(model, dataset, settings.conventions)
@@ -85,12 +102,19 @@ def evaluate(
     return made
 
 
+def _require_fitting(model: Model, settings: Settings) -> None:
+    """Refuse depths that the model has not."""
+    require_depths(model, settings.methods)
+    if settings.swaps is not None:
+        require_swaps(model, settings.swaps)
+
+
 def list_evaluated(methods: str | Sequence[str]) -> tuple[str, ...]:
     """Turn "paper", "all", a name or names into names of methods; random is a column of every table."""
     if methods == "paper":
         return PUBLISHED  # random is a column of every table
     names = METHODS if methods == "all" else [methods] if isinstance(methods, str) else methods
-    found = tuple(name for name in find_methods(names) if name != CHANCE)
+    found = tuple(name for name in find_names(names) if name != CHANCE)
     if not found:
         raise InputError("The only method is random.", "It is in every table: name another method.")
     return found
@@ -102,6 +126,7 @@ def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> d
         "model": model.name,
         "weights": fingerprint_weights(model.network)[:12],
         "dtype": str(model.dtype).removeprefix("torch."),
+        "start": find_start(model).text,
         "datasets": {
             dataset.name: {
                 "title": dataset.title,
@@ -117,6 +142,8 @@ def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> d
         "limit": settings.limit,
         "faithfulness": settings.faithfulness,
         "seed": settings.seed,
+        "swaps": None if settings.swaps is None else settings.swaps.count,
+        "swapped at": [name_place(depth) for depth in settings.swaps.depths] if settings.swaps else [],
         "versions": {name: version(name) for name in ("whyword", "torch", "transformers")},
     }
 
@@ -150,13 +177,13 @@ def _explain(model: Model, window: Sequence[Prepared], settings: Settings) -> li
         [each.context for each in window],
         targets=[each.target for each in window],
         foils=[each.foil for each in window],
-        methods=settings.methods,
+        methods=[*dict.fromkeys(read_name(name).method for name in settings.methods)],
         batch_size=settings.batch_size,
     )
-    records = [
-        _record(each, comparison, settings.conventions)
-        for each, comparison in zip(window, compared, strict=True)
-    ]
+    records = [_record(each, comparison, settings) for each, comparison in zip(window, compared, strict=True)]
+    if settings.swaps is not None:
+        swapped = measure_swaps(model, window, records, settings.swaps)
+        records = [replace(record, swaps=each) for record, each in zip(records, swapped, strict=True)]
     if settings.faithfulness is None:
         return records
     measured = measure_faithfulness(
@@ -169,8 +196,9 @@ def _explain(model: Model, window: Sequence[Prepared], settings: Settings) -> li
     return [replace(record, faithfulness=each) for record, each in zip(records, measured, strict=True)]
 
 
-def _record(prepared: Prepared, comparison: Comparison, conventions: Conventions) -> Record:
+def _record(prepared: Prepared, comparison: Comparison, settings: Settings) -> Record:
     """Keep what tables and figures need of an example."""
+    conventions, traced = settings.conventions, comparison.traced
     left_out = conventions.leave_out(prepared.context)
     kept = [index for index in range(len(prepared.context)) if index not in left_out]
     evidence = [kept.index(index) for index in prepared.evidence]
@@ -183,10 +211,15 @@ def _record(prepared: Prepared, comparison: Comparison, conventions: Conventions
         difference=comparison.ledger.logit,
         attention=tuple(comparison.ledger.attention.tolist()),
         mlp=tuple(comparison.ledger.mlp.tolist()),
-        scores={method: tuple(conventions.total(comparison, method)) for method in comparison},
+        scores={name: tuple(conventions.total(comparison, name)) for name in settings.methods},
         rank_by_block={
             method: tuple(conventions.rank(row, evidence) for row in by_block[:, kept].tolist())
             for method, by_block in comparison.by_block.items()
             if measure_of(method).by_block
+        },
+        rank_by_depth={
+            method: tuple(conventions.rank(row, evidence) for row in traced.by_depth[:, kept].tolist())
+            for method in comparison
+            if METHODS[method].frozen and traced is not None
         },
     )

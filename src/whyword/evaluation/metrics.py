@@ -5,14 +5,17 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
-from math import comb
+from math import comb, nan
 
 import numpy as np
 from jaxtyping import Float
 
 __all__ = [
+    "CORRELATIONS",
     "METRICS",
     "average_precision",
+    "correlate",
+    "correlate_ranks",
     "count_probes",
     "draw_means",
     "expect_by_chance",
@@ -81,6 +84,24 @@ def average_precision(scores: Scores, evidence: Evidence) -> float:
     return area
 
 
+def correlate(scores: Scores, changes: Scores) -> float:
+    """Return the linear correlation of scores and changes; NaN for less than 3, or where all are equal."""
+    one, two = (np.asarray(each, dtype=float) - np.mean(each) for each in (scores, changes))
+    size = float(np.linalg.norm(one) * np.linalg.norm(two))
+    return float(one @ two) / size if len(one) >= 3 and size > 0 else nan
+
+
+def correlate_ranks(scores: Scores, changes: Scores) -> float:
+    """Return Spearman's correlation: that of ranks, where equal numbers share their mean rank."""
+    return correlate(_rank(scores), _rank(changes))
+
+
+def _rank(numbers: Scores) -> list[float]:
+    _, places, counts = np.unique(np.asarray(numbers), return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return [float(rank) for rank in ranks[places]]
+
+
 METRICS: Mapping[str, Callable[[Scores, Evidence], float]] = {
     "MRR": expect_reciprocal_rank,
     "probes needed": count_probes,
@@ -88,6 +109,13 @@ METRICS: Mapping[str, Callable[[Scores, Evidence], float]] = {
     "AUPRC": average_precision,
 }
 """By name; MRR is that of the paper's table. For probes needed lower is better, for the others higher."""
+
+
+CORRELATIONS: Mapping[str, Callable[[Scores, Scores], float]] = {
+    "rank correlation with swaps": correlate_ranks,
+    "linear correlation with swaps": correlate,
+}
+"""Agreement of scores with what swaps change, by name; higher is better."""
 
 
 def draw_means(

@@ -37,8 +37,12 @@ class Record:
     """A number per token, by method."""
     rank_by_block: Mapping[str, tuple[float, ...]]
     """The reciprocal rank by the scores of each block alone, for methods that have blocks."""
+    rank_by_depth: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """The reciprocal rank by the scores at each depth, for methods that have depths."""
     faithfulness: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Comprehensiveness and sufficiency, by method; empty where not requested or not defined."""
+    swaps: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """What the difference loses when a ranked token is another word, by place; empty where not requested."""
 
     @property
     def correct(self) -> bool:

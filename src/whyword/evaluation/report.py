@@ -16,7 +16,8 @@ from ..data import Skipped
 from ..runs.journal import read_lines
 from ..runs.whole_files import write_file
 from .conventions import find_conventions
-from .metrics import METRICS, draw_means, expect_by_chance
+from .metrics import CORRELATIONS, METRICS, draw_means, expect_by_chance
+from .reading_depth import DepthTable, measure_depths
 from .records import Record, read_run
 
 __all__ = [
@@ -73,6 +74,8 @@ class Report:
     """One per dataset; without cells where none of its examples could be used."""
     groups: tuple[Row, ...]
     """Means of the datasets of each group."""
+    depths: tuple[DepthTable, ...] = ()
+    """MRR by depth, of methods that have depths."""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -108,7 +111,8 @@ def summarise(settings: Mapping[str, Any], records: Sequence[Record], skipped: S
         if own:
             samples[name] = _sample(own, settings)
         rows.append(_row(name, about, own, dict(reasons), samples.get(name)))
-    return Report(settings, tuple(rows), tuple(_groups([row for row in rows if row.used], samples)))
+    groups = tuple(_groups([row for row in rows if row.used], samples))
+    return Report(settings, tuple(rows), groups, measure_depths(settings, records))
 
 
 def write_skipped(folder: Path, skipped: Sequence[Skipped]) -> None:
@@ -137,6 +141,13 @@ def _sample(records: Sequence[Record], settings: Mapping[str, Any]) -> _Sample:
                     record.faithfulness[method][place] if record.faithfulness else np.nan
                     for record in records
                 ]
+        for place in settings.get("swapped at", ()):
+            for metric, correlate in CORRELATIONS.items():
+                name = metric if place == "input" else f"{metric} at {place}"
+                table[name, method] = [
+                    correlate(own, record.swaps[place])
+                    for record, (own, _) in zip(records, ranked, strict=True)
+                ]
     if conventions.drawn:
         generator = np.random.default_rng(settings["seed"])
         table["MRR", CHANCE] = [
@@ -151,7 +162,7 @@ def _sample(records: Sequence[Record], settings: Mapping[str, Any]) -> _Sample:
     masks, kinds = np.unique(~np.isnan(values), axis=0, return_inverse=True)
     for kind, there in enumerate(masks):
         own = kinds.reshape(-1) == kind
-        draws[own] = draw_means(values[own][:, there], DRAWS, settings["seed"])
+        draws[own] = draw_means(values[own][:, there], DRAWS, settings["seed"]) if there.any() else nan
     return _Sample(list(table), values, draws)
 
 
@@ -170,7 +181,7 @@ def _row(
         skipped=skipped,
         accuracy=mean(record.correct for record in records) if records else nan,
         distance=mean(record.distance for record in records) if records else nan,
-        cells={} if sample is None else _cells(sample.keys, np.nanmean(sample.values, axis=1), sample.draws),
+        cells={} if sample is None else _cells(sample.keys, _average(sample.values, 1), sample.draws),
     )
 
 
@@ -180,8 +191,8 @@ def _groups(rows: Sequence[Row], samples: Mapping[str, _Sample]) -> list[Row]:
     for group in dict.fromkeys(row.group for row in rows):
         own = [row for row in rows if row.group == group]
         parts = [samples[row.name] for row in own]
-        values = np.mean([np.nanmean(part.values, axis=1) for part in parts], axis=0)
-        draws = np.mean([part.draws for part in parts], axis=0)
+        values = _average(np.array([_average(part.values, 1) for part in parts]), 0)
+        draws = _average(np.array([part.draws for part in parts]), 0)
         skipped: Counter[str] = Counter()
         for row in own:
             skipped.update(row.skipped)
@@ -197,6 +208,13 @@ def _groups(rows: Sequence[Row], samples: Mapping[str, _Sample]) -> list[Row]:
                 cells=_cells(parts[0].keys, values, draws),
             )
         )
+    return means
+
+
+def _average(values: Float[np.ndarray, "*any"], axis: int) -> Float[np.ndarray, "*fewer"]:
+    """Average over one axis what is defined; NaN where nothing is."""
+    counts = (~np.isnan(values)).sum(axis)
+    means: Float[np.ndarray, "*fewer"] = np.nansum(values, axis) / np.where(counts, counts, nan)
     return means
 
 

@@ -2,17 +2,22 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from math import isnan
 from pathlib import Path
 from typing import Any
 
-from ..attribute.methods import title_of
 from ..runs.whole_files import write_file
 from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
+from .method_names import title_name
+from .reading_depth import DepthTable
 from .report import CHANCE, Cell, Report, Row
 
 __all__ = [
     "lay_out",
+    "lay_out_depths",
+    "list_metrics",
     "save_tables",
+    "say_depth",
     "say_signature",
     "to_csv",
     "to_latex",
@@ -27,7 +32,7 @@ _CSV_COLUMNS = (
 
 def write_interval(cell: Cell) -> str:
     """Write a mean with its interval."""
-    return f"{cell.mean:.3f} [{cell.low:.2f}, {cell.high:.2f}]"
+    return "–" if isnan(cell.mean) else f"{cell.mean:.3f} [{cell.low:.2f}, {cell.high:.2f}]"
 
 
 def lay_out(
@@ -49,8 +54,13 @@ def lay_out(
 
 def to_markdown(reports: Sequence[Report]) -> str:
     """Write all metrics, the skipped rows with their reasons, and the signature of every run."""
-    sheets = [lay_out(reports, metric) for metric in _metrics(reports)]
+    sheets = [lay_out(reports, metric) for metric in list_metrics(reports)]
     parts = [f"## {sheet.title}\n\n{write_markdown(sheet)}" for sheet in sheets]
+    parts += [
+        f"## {sheet.title}\n\n{write_markdown(sheet)}\n{say_depth(depths)}\n"
+        for report in reports
+        for depths, sheet in lay_out_depths(report)
+    ]
     skipped = [_say_skipped(report) for report in reports]
     signatures = [f"Signature: {say_signature(report.settings)}\n" for report in reports]
     return "\n".join(chain(parts, filter(None, skipped), signatures))
@@ -58,7 +68,8 @@ def to_markdown(reports: Sequence[Report]) -> str:
 
 def to_latex(reports: Sequence[Report]) -> str:
     """Write all metrics as tables in booktabs' style."""
-    parts = [write_latex(lay_out(reports, metric)) for metric in _metrics(reports)]
+    parts = [write_latex(lay_out(reports, metric)) for metric in list_metrics(reports)]
+    parts += [write_latex(sheet) for report in reports for _, sheet in lay_out_depths(report)]
     signatures = [f"% {say_signature(report.settings)}\n" for report in reports]
     return "\n".join([*parts, *signatures])
 
@@ -66,6 +77,30 @@ def to_latex(reports: Sequence[Report]) -> str:
 def to_csv(reports: Sequence[Report]) -> str:
     """Write one line for each number: run, dataset, metric, method, mean and interval."""
     return write_csv([_CSV_COLUMNS, *chain.from_iterable(map(_list_cells, reports))])
+
+
+def lay_out_depths(report: Report) -> Iterator[tuple[DepthTable, Sheet]]:
+    """Lay out MRR by depth for every method that has depths."""
+    for depths in report.depths:
+        columns = {**depths.by_group, "even rows": depths.even, "odd rows": depths.odd}
+        rows = [
+            (str(depth), *(f"{means[depth]:.3f}" for means in columns.values()))
+            for depth in range(len(depths.even))
+        ]
+        title = f"MRR by depth, {title_name(depths.method)} on {report.settings['model']}"
+        yield depths, Sheet(title, ("depth", *columns), tuple(rows))
+
+
+def say_depth(depths: DepthTable) -> str:
+    """Say which depth is the best on even rows, and what it gives on odd ones."""
+    chosen, default = (
+        f"{mean:.3f} [{low:.2f}, {high:.2f}]"
+        for mean, low, high in (depths.chosen_on_odd, depths.default_on_odd)
+    )
+    return (
+        f"{title_name(depths.method)} has its highest MRR on even rows at depth {depths.chosen}; "
+        f"on odd rows it has {chosen} there, and {default} at its own depth {depths.default}."
+    )
 
 
 def save_tables(folder: Path, reports: Sequence[Report]) -> None:
@@ -82,24 +117,31 @@ def say_signature(settings: Mapping[str, Any]) -> str:
         [
             f"model:{settings['model']}@{settings['weights']}",
             f"dtype:{settings['dtype']}",
+            *([f"start:{settings['start'] or 'none'}"] if "start" in settings else []),
             f"data:{data}",
             f"rows:{settings['limit'] or 'all'}",
             f"methods:{','.join(settings['methods'])}",
             f"conventions:{settings['conventions']}",
             f"evidence:{settings['evidence']}",
             f"faithfulness:{settings['faithfulness']}",
+            *(
+                [f"swaps:{settings['swaps']}@{','.join(settings['swapped at'])}"]
+                if settings.get("swaps")
+                else []
+            ),
             f"seed:{settings['seed']}",
             f"versions:{versions}",
         ]
     )
 
 
-def _metrics(reports: Sequence[Report]) -> list[str]:
+def list_metrics(reports: Sequence[Report]) -> list[str]:
+    """List what was measured."""
     return list(dict.fromkeys(metric for report in reports for row in report.rows for metric in row.cells))
 
 
 def _columns(report: Report, metric: str) -> list[str]:
-    names = [title_of(method) for method in report.methods]
+    names = [title_name(method) for method in report.methods]
     return ["accuracy", *names, "Random", "Distance"] if metric == "MRR" else names
 
 
@@ -135,6 +177,11 @@ def _list_cells(report: Report) -> Iterator[list[str]]:
             for method, cell in cells.items():
                 numbers = [f"{number:.4f}" for number in (cell.mean, cell.low, cell.high)]
                 yield [report.settings["model"], *_about(row), metric, method, *numbers]
+    for depths in report.depths:
+        for row in report.groups:
+            for depth, mean in enumerate(depths.by_group.get(row.name, ())):
+                name = f"{depths.method}@{depth}"
+                yield [report.settings["model"], *_about(row), "MRR by depth", name, f"{mean:.4f}", "", ""]
 
 
 def _about(row: Row) -> list[str]:

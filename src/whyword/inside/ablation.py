@@ -14,6 +14,7 @@ import torch
 from annotated_types import MinLen
 from torch import Tensor, nn
 
+from ..ask.start_of_text import find_start
 from ..data import Dataset, Example
 from ..document.kinds import ABLATION_SCHEMA
 from ..errors import InputError
@@ -67,6 +68,8 @@ class Ablation(Shown):
     """The activation it is set to: the mean over examples 1 and 2, 5 and 6, 9 and 10, …"""
     effects: Annotated[tuple[Effect, ...], MinLen(1)]
     """On the other, held-out examples: all of them, and by group."""
+    start: str | None = None
+    """The start of text before every example; null: none."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ def ablate(
         for group in groups
         if group != ALL
     ]
-    return Ablation(model.name, name.label, mean, tuple(effects))
+    return Ablation(model.name, name.label, mean, tuple(effects), find_start(model).text)
 
 
 def _record(model: Model, examples: Sequence[Example]) -> Any:

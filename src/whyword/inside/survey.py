@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..ask.start_of_text import find_start
 from ..data import Dataset, Example
 from ..document.kinds import SURVEY_NOTES, SURVEY_SCHEMA
 from ..errors import InputError
@@ -211,6 +212,7 @@ def _settings(
         "part": part,
         "model": model.name,
         "weights": fingerprint_weights(model.network)[:12],
+        "start": find_start(model).text,
         "dtype": str(model.dtype).removeprefix("torch."),
         "data": [[dataset.name, dataset.hash] for dataset in datasets],
         "split": {"words": [list(group) for group in split.words], "column": split.column},

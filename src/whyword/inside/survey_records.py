@@ -14,6 +14,7 @@ from .neuron_names import Layout
 
 __all__ = ["GroupMeans", "GroupRecord", "RankedRecord", "SplitRecord", "SurveyDocument", "read_survey"]
 
+_PLAIN = ("part", "model", "dtype", "weights", "start", "limit")
 Size = Annotated[int, Ge(1)]
 
 
@@ -88,6 +89,8 @@ class SurveyDocument:
     """The type of its numbers."""
     weights: str | float
     """Distinguishes models of the same name: the start of a hash of the weights; formerly a sum."""
+    start: str | None = None
+    """The start of text before every example; null: none."""
     data: tuple[tuple[str, str], ...]
     """Names and hashes of the datasets."""
     split: SplitRecord
@@ -123,7 +126,7 @@ def read_survey(declared: SurveyDocument) -> dict[str, Any]:
     for index, each in enumerate(declared.ranked):
         with inside(f"ranked[{index}]"):
             ranked.append(_read_ranked(each, declared.part[:-1], layouts, means))
-    settings = {name: getattr(declared, name) for name in ("part", "model", "dtype", "weights", "limit")}
+    settings = {name: getattr(declared, name) for name in _PLAIN}
     return {
         "settings": {
             **settings,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import ClassVar
 
+from ..ask.start_of_text import find_start
 from ..data import Dataset
 from ..document.kinds import ANSWERS_SCHEMA
 from ..ledger.neuron_updates import settle_neurons
@@ -58,6 +59,8 @@ class Answers(Shown):
     """Highest activation first."""
     lowest: tuple[Answer, ...]
     """Lowest activation first."""
+    start: str | None = None
+    """The start of text before every example; null: none."""
 
 
 def find_answers(
@@ -86,4 +89,4 @@ def find_answers(
             highest, lowest = heapq.nlargest(top, highest), heapq.nsmallest(top, lowest)
             count += len(recorded.asked)
             report("examples", count, total)
-    return Answers(model.name, name.label, count, tuple(highest), tuple(lowest))
+    return Answers(model.name, name.label, count, tuple(highest), tuple(lowest), find_start(model).text)

@@ -11,10 +11,17 @@ from ..maths.frozen_norm import freeze
 from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import LoadedStack, Model, module_at, optional_module, output_weight
 from ..trace import StackTrace, Trace
-from .direction import Target, read_choices, read_logits, unembedding_bias, unembedding_direction
+from .direction import (
+    Target,
+    list_choices,
+    read_choices,
+    read_logits,
+    unembedding_bias,
+    unembedding_direction,
+)
 from .parts import AttentionPart, prove_attention, replay
 
-__all__ = ["Entries", "compute_entries", "enter_stack"]
+__all__ = ["Entries", "compute_entries", "enter_stack", "find_rounding"]
 
 
 @dataclass(frozen=True)
@@ -68,19 +75,25 @@ def compute_entries(model: Model, trace: Trace, targets: Sequence[Target]) -> En
         norm_bias=norm_bias.cpu(),
         unembedding_bias=unembedding_bias(model, targets).cpu(),
         logit=read_logits(trace.uncapped, targets).cpu(),
-        logit_rounding=_find_rounding(model, trace, targets).cpu(),
+        logit_rounding=find_rounding(model, trace, targets).cpu(),
         cross_by_head=cross_by_head,
         cross_attention_bias=cross_bias,
     )
 
 
-def _find_rounding(model: Model, trace: Trace, targets: Sequence[Target]) -> Float[Tensor, " position"]:
-    """Return the rounding error of the logits of target and foils, in the type of the model."""
-    logits = read_choices(trace.uncapped, targets).abs()
+def find_rounding(model: Model, trace: Trace, targets: Sequence[Target]) -> Float[Tensor, " position"]:
+    """Return the rounding error of the logits of target and foils.
+
+    A logit is rounded in the type of the model, and its products as they are added up.
+    """
+    rows, half = model.unembedding_rows, torch.finfo(model.compute_dtype).eps / 2
+    weights = rows[list_choices(targets, rows.device)].to(trace.unembedded).abs()
+    products = torch.einsum("pcu,pu->pc", weights, trace.unembedded.abs()) * abs(model.logit_multiplier)
+    logits = read_choices(trace.uncapped, targets).abs() * (torch.finfo(model.dtype).eps / 2)
     foils = [[1 / max(1, len(target.foils))] * len(target.foils) for target in targets]
     most = logits.shape[1] - 1
     shares = logits.new_tensor([[1.0, *own, *[0.0] * (most - len(own))] for own in foils])
-    return (logits * shares).sum(1) * (torch.finfo(model.dtype).eps / 2)
+    return ((logits + half * products.to(logits)) * shares).sum(1)
 
 
 def _read_attention(

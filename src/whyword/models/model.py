@@ -71,6 +71,8 @@ class Model:
     """Tokens that mark structure rather than text."""
     verify: str = "auto"
     """When recorded runs are compared with untouched ones: see `load`."""
+    start: str = "auto"
+    """What stands before a text: see `load`."""
 
     def __repr__(self) -> str:
         reader = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
@@ -128,6 +130,11 @@ class Model:
     def modules(self) -> tuple[nn.Module, ...]:
         """All modules of the network."""
         return tuple(self.network.modules())
+
+    @cached_property
+    def parameters(self) -> tuple[Tensor, ...]:
+        """All parameters of the network."""
+        return tuple(self.network.parameters())
 
     @cached_property
     def workspace(self) -> Workspace:

@@ -9,6 +9,7 @@ import torch
 from safetensors import SafetensorError
 
 from ..errors import ModelError
+from ..tokens.tokens import SEPARATOR
 from .architecture import Architecture
 from .catalogue import describe, refuse
 from .load_failure import explain_failure, first_line
@@ -247,5 +248,8 @@ def _special_ids(tokenizer: Any | None) -> frozenset[int]:
     added = tokenizer.added_tokens_decoder
     special = {*tokenizer.all_special_ids, *(id_ for id_, token in added.items() if token.special)}
     special |= {*getattr(tokenizer, "lang_code_to_id", {}).values()}  # M2M-100 keeps its codes elsewhere
+    # An unknown token stands for text, unless it is the mark between texts too.
     structure = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
-    return frozenset(special - ({tokenizer.unk_token_id} - structure))  # an unknown token stands for text
+    if SEPARATOR.search(str(tokenizer.unk_token)):
+        structure.add(tokenizer.unk_token_id)
+    return frozenset(special - ({tokenizer.unk_token_id} - structure))

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..ask.start_of_text import require_start
 from ..attribute.alti_logit import mix
 from ..errors import InputError, ModelError, ProofError, WhywordError
 from ..ledger import Target, settle
@@ -40,6 +41,7 @@ def load(
     allow: str | Collection[str] = (),
     architecture: Architecture | None = None,
     verify: str = "auto",
+    start: str = "auto",
 ) -> Model:
     """Load a model, and prove that recording it does not change what it computes.
 
@@ -50,7 +52,10 @@ def load(
     both refused unless named. `architecture`: your description of a model whose type is not catalogued.
     `verify`: when the recorded run is compared with an untouched run: "auto" when the model is loaded and the
     first time that a prompt has another length class (powers of two, and every length in the config),
-    "always" on every call, "load" when it is loaded only.
+    "always" on every call, "load" when it is loaded only. `start`: what stands before a text: "auto" is what
+    the tokenizer adds itself, otherwise the special token after which the model itself finds plain sentences
+    likeliest (found when a text is first read, and kept in the cache); "none", "bos", "tokenizer" (what it
+    adds, and no more), or one token of the vocabulary. Token ids and chat turns are read as they are.
     """
     if verify not in VERIFY:
         raise InputError(f"verify is {verify!r}.", f"When to compare: {', '.join(VERIFY)}.")
@@ -62,7 +67,8 @@ def load(
         allow=allow,
         architecture=architecture,
     )
-    model = replace(model, verify=verify)
+    model = replace(model, verify=verify, start=start)
+    require_start(model, start)
     try:
         prove(model)
     except (ProofError, ModelError) as error:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -84,7 +85,7 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> Prediction:
     best = trace.logits[0].topk(min(top, model.vocabulary)).indices.tolist()
     target = Target(best[0], tuple(best[1:]))
     choices = _list_choices(model, tokens, target, *_read_numbers(model, trace, [target])[0])
-    return Prediction(model.name, choices)
+    return Prediction(model.name, choices, tokens.describe_start())
 
 
 def mixing(model: Model, prompt: Prompt) -> Float[Tensor, "block token token"]:
@@ -185,7 +186,7 @@ def compare_trace(
     kept = any(METHODS[name].keeps_mixing for name in methods) and trace.places.each == 1
     mixing = mix_rows(model, trace) if kept else None
     flows = predictions.share(trace_flow) if trace.frozen is not None else None
-    numbers = _read_numbers(model, trace, targets)
+    numbers, first = _read_numbers(model, trace, targets), _read_first_attention(trace)
     for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
         example = row // trace.places.each
         before = contexts[example].first(position + 1)
@@ -199,6 +200,7 @@ def compare_trace(
             foils=tuple(foils),
             by_block={name: matrices[row].float() for name, matrices in attributions.items()},
             ledger=ledgers[row],
+            first_attention=first[row],
             mixing=None if mixing is None else mixing[row].float(),
             traced=None if flows is None else flows[row],
         )
@@ -214,6 +216,12 @@ def _read_numbers(
     if model.logit_cap is not None:
         capped = read_choices(trace.logits, targets).tolist()
     return list(zip(logits, probabilities, capped, strict=True))
+
+
+def _read_first_attention(trace: Trace) -> list[float]:
+    """Give how much attention every explained position gives to the first token, over blocks and heads."""
+    by_block = [weights[:, :, 0].mean(1).float().cpu() for weights in trace.decoder.attention.weights]
+    return [float(share) for share in torch.stack(by_block).mean(0)]
 
 
 def _list_choices(

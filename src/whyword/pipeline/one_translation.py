@@ -7,6 +7,7 @@ from ..ask.prompt import require_tokens, token_text
 from ..ask.question import first_difference
 from ..ask.sentence_pair import Pair, Text, encode_target, pair_up
 from ..attribute.methods import DEFAULT_METHOD, METHODS, TRANSLATION_METHODS
+from ..attribute.source_and_prefix import mix_jointly
 from ..errors import InputError
 from ..ledger import Target, compute_entries, make_ledgers
 from ..models.model import Model
@@ -63,11 +64,13 @@ def explain_translation(
         place, other = _place_foil(model, pair, *word, languages)
         targets[place] = Target(targets[place].token, (other,))
     blocks, explained_by = len(model.blocks), METHODS[method]
-    mixed = blocks if explained_by.mixed(blocks) else 0
+    mixed = blocks if explained_by.mixed(blocks) or explained_by.frozen else 0
     trace = record_pairs(model, [pair], Plan(mixed, frozen=explained_by.frozen))
     entries = compute_entries(model, trace, targets)
     ledgers = make_ledgers(model, trace, entries)
     updates, shares = explained_by.translate(model, trace, entries, targets)
+    if shares is None and mixed:
+        shares = mix_jointly(trace).shares(trace)
     choices, foils = _choose(model, pair, trace, targets)
     return Translation(
         model=model.name,

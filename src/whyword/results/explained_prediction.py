@@ -11,6 +11,7 @@ from torch import Tensor
 from ..document.numbers import inside, misfit, read_tensor, require_index
 from ..ledger import Ledger
 from ..tokens import Token, Tokens
+from ..tokens.tokens import AS_GIVEN, StartRecord
 from .prediction import Choice
 from .shown import Shown
 
@@ -78,6 +79,10 @@ class PredictionRecord:
     """What it is contrasted with; none: its logit itself is explained."""
     ledger: LedgerRecord
     """Every update of the prediction, in logits."""
+    start: StartRecord | None = None
+    """The start of text: the first of the tokens."""
+    first_attention: float | None = None
+    """The share of attention that the explained position gives to the first token, over blocks and heads."""
     notes: dict[str, str] = field(default_factory=dict)
     """What is exact, what is heuristic, and what to use it for."""
 
@@ -97,6 +102,8 @@ class ExplainedPrediction(Shown):
     foils: tuple[Choice, ...]
     ledger: Ledger
     """Every update of the prediction: the same for all methods."""
+    first_attention: float | None = None
+    """The share of attention that the explained position gives to the first token, over blocks and heads."""
 
     @property
     def foil(self) -> Choice | None:
@@ -115,6 +122,8 @@ class ExplainedPrediction(Shown):
             "model": self.model,
             "text": self.tokens.text,
             "tokens": [asdict(token) for token in self.tokens],
+            "start": asdict(self.tokens.describe_start()),
+            "first_attention": self.first_attention,
             "forced": self.forced,
             "position": self.position,
             "target": asdict(self.target),
@@ -132,6 +141,11 @@ def read_prediction(record: PredictionRecord, by_head: list[list[Numbers]] | Non
     """Make these fields from those of a document; `by_head`: None where the document has no such numbers."""
     require_index("position", record.position, len(record.tokens))
     require_index("forced", record.forced, len(record.tokens) + 1)
+    tokens = Tokens(record.text, record.tokens, record.start.chosen if record.start else AS_GIVEN)
+    if record.start is not None and record.start.tokens != tokens.start:
+        raise misfit(
+            "start.tokens", f"it is {record.start.tokens}, but {tokens.start} special tokens are first"
+        )
     blocks, seen = len(record.ledger.mlp), len(record.tokens)
     heads = torch.zeros(blocks, 0, seen)
     if by_head is not None:
@@ -142,7 +156,8 @@ def read_prediction(record: PredictionRecord, by_head: list[list[Numbers]] | Non
         ledger = read_ledger(record.ledger, heads)
     return {
         "model": record.model,
-        "tokens": Tokens(record.text, record.tokens),
+        "tokens": tokens,
+        "first_attention": record.first_attention,
         "forced": record.forced,
         "position": record.position,
         "target": record.target,

@@ -103,17 +103,25 @@ class Explanation(ExplainedPrediction, Traced):
         return self.ledger.by_head.float()
 
     def words(self) -> list[tuple[str, float]]:
-        """Return the score of every word: the sum over its tokens."""
-        sums: dict[int, float] = {}
-        for token, score in zip(self.tokens, self.scores.tolist(), strict=True):
+        """Return the score of every word: the sum over its tokens; before them that of the start, "start"."""
+        first, scores, sums = self.tokens.start, self.scores.tolist(), dict[int, float]()
+        for token, score in list(zip(self.tokens, scores, strict=True))[first:]:
             sums[token.word] = sums.get(token.word, 0.0) + score
-        return list(zip(self.tokens.words(), sums.values(), strict=True))
+        words = zip(self.tokens.words()[len(self.tokens.words()) - len(sums) :], sums.values(), strict=True)
+        return [*([("start", sum(scores[:first]))] if first else []), *words]
+
+    @property
+    def start(self) -> float:
+        """The score of the start of text: what the model expects before it read anything; 0 without one."""
+        return float(self.scores[: self.tokens.start].sum())
 
     @worded
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON document."""
+        described = self._describe()
         return {
-            **self._describe(),
+            **described,
+            "start": {**described["start"], "score": self.start},
             "method": self.method,
             "measure": asdict(self.measure),
             "scores": to_numbers(self.scores),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..document.kinds import PREDICTION_SCHEMA
+from ..tokens.tokens import StartRecord
 from .shown import Shown
 
 __all__ = ["Choice", "Prediction"]
@@ -35,13 +36,15 @@ class Prediction(Shown, Sequence[Choice]):
     """The model's name."""
     choices: tuple[Choice, ...]
     """The tokens, the likeliest first."""
+    start: StartRecord | None = None
+    """The start of text before the prompt."""
 
     def __len__(self) -> int:
         return len(self.choices)
 
     def __getitem__(self, index: Any) -> Any:
         found = self.choices[index]
-        return Prediction(self.model, found) if isinstance(index, slice) else found
+        return Prediction(self.model, found, self.start) if isinstance(index, slice) else found
 
     def __iter__(self) -> Iterator[Choice]:
         return iter(self.choices)

@@ -11,7 +11,7 @@ from ..attribute.flow import Flow, Route
 from ..attribute.methods import METHODS
 from ..document.numbers import read_tensor, require_index
 from ..errors import InputError
-from .explained_prediction import Numbers
+from .explained_prediction import Count, Numbers
 
 __all__ = ["FlowRecord", "Traced", "flow_to_dict", "read_flow"]
 
@@ -26,6 +26,8 @@ class FlowRecord:
     """What biases written above each depth add."""
     routes: tuple[Route, ...]
     """What attention heads move from position to position, strongest first."""
+    depth: Count
+    """The depth that scores are read at."""
 
 
 class Traced:
@@ -69,11 +71,17 @@ class Traced:
 def flow_to_dict(flow: Flow) -> dict[str, Any]:
     """Return the part of a document that holds flow."""
     routes = [asdict(route) for route in flow.routes]
-    return {"by_depth": flow.by_depth.tolist(), "bias": flow.bias.tolist(), "routes": routes}
+    return {
+        "by_depth": flow.by_depth.tolist(),
+        "bias": flow.bias.tolist(),
+        "routes": routes,
+        "depth": flow.depth,
+    }
 
 
 def read_flow(declared: FlowRecord, blocks: int, seen: int) -> Flow:
     """Make the flow of that part of a document."""
+    require_index("flow.depth", declared.depth, blocks + 1)
     for index, route in enumerate(declared.routes):
         require_index(f"flow.routes[{index}].block", route.block, blocks)
         for name in ("source", "destination"):
@@ -82,4 +90,5 @@ def read_flow(declared: FlowRecord, blocks: int, seen: int) -> Flow:
         read_tensor("flow.by_depth", declared.by_depth, (blocks + 1, seen), torch.float64),
         read_tensor("flow.bias", declared.bias, (blocks + 1,), torch.float64),
         declared.routes,
+        declared.depth,
     )

@@ -177,12 +177,13 @@ class Translation(Shown):
     def _from_declared(cls, declared: TranslationDocument) -> "Translation":
         source, target = (Tokens(each.text, each.tokens) for each in (declared.source, declared.target))
         require_index("first", declared.first, len(target))
-        steps, blocks = len(target) - declared.first, len(declared.by_block)
+        steps, rows = len(target) - declared.first, len(declared.by_block)
         for name in ("choices", "foils", "ledgers"):
             require_length(name, getattr(declared, name), steps)
         numbers = [_fill(place, rows, declared) for place, rows in _list_matrices(declared)][1:]
-        by_block = read_tensor("by_block", numbers, (blocks, steps, len(source) + len(target) - 1))
+        by_block = read_tensor("by_block", numbers, (rows, steps, len(source) + len(target) - 1))
         shares = declared.source_shares
+        blocks = len(declared.ledgers[0].mlp) if rows == 1 else rows  # one row: the method has no blocks
         ledgers = []
         for step, ledger in enumerate(declared.ledgers):
             with inside(f"ledgers[{step}]"):

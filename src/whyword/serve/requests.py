@@ -23,9 +23,9 @@ __all__ = [
     "Comparing",
     "Continuing",
     "Explaining",
-    "Neurons",
+    "PostedQuestion",
     "Predicting",
-    "Question",
+    "RankingNeurons",
     "Translating",
 ]
 
@@ -43,6 +43,9 @@ Word = TokenId | ShortText
 _FEW = Field(min_length=1, max_length=32, fail_fast=True)
 
 
+_DEPTH = Field(None, description="Where flow is read: 0 is before block 1; default: a tenth of the blocks.")
+
+
 class Turn(BaseModel):
     """One message of a chat."""
 
@@ -51,8 +54,8 @@ class Turn(BaseModel):
     content: str
 
 
-class Question(BaseModel):
-    """What all requests share."""
+class PostedQuestion(BaseModel):
+    """What all requests share: each is one question to one model."""
 
     model_config = _FORM
     model: str | None = Field(None, description="A name that /api/models lists; default: the first of them.")
@@ -62,7 +65,7 @@ class Question(BaseModel):
         raise NotImplementedError
 
 
-class Prompting(Question):
+class Prompting(PostedQuestion):
     """A question about what comes after a prompt."""
 
     prompt: Text | Annotated[list[Turn], Field(min_length=1, max_length=200, fail_fast=True)] = Field(
@@ -107,12 +110,18 @@ class Explaining(Choosing):
     """Why the target and not the foil, by one method."""
 
     method: str = _name_one(METHODS)
+    depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
     account: bool = Field(False, description="Put MLPs and the embedding on tokens too (heuristic).")
 
     def answer(self, model: Model, limits: Limits) -> Document:
         """Return the explanation."""
         found = explain(
-            model, self.read(model, limits), target=self.target, foil=self.foil, method=self.method
+            model,
+            self.read(model, limits),
+            target=self.target,
+            foil=self.foil,
+            method="alti-logit" if self.account and "method" not in self.model_fields_set else self.method,
+            depth=self.depth,
         )
         return describe_fully(found) if self.account else found.to_dict()
 
@@ -130,7 +139,7 @@ class Comparing(Choosing):
         return compare(model, prompt, target=self.target, foil=self.foil, methods=self.methods).to_dict()
 
 
-class Neurons(Choosing):
+class RankingNeurons(Choosing):
     """Which neurons made the model prefer the target to the foil."""
 
     top: int = Field(10, ge=1, le=100)
@@ -149,6 +158,7 @@ class Continuing(Prompting):
         "auto", description="auto: the runner-up at each position; null: none."
     )
     method: str = _name_one(METHODS)
+    depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
     new_tokens: int = Field(12, ge=1)
 
     def answer(self, model: Model, limits: Limits) -> Document:
@@ -174,6 +184,7 @@ class Continuing(Prompting):
             self.continuation,
             foil=self.foil,
             method=self.method,
+            depth=self.depth,
             new_tokens=self.new_tokens,
         ).to_dict()
 
@@ -186,7 +197,7 @@ class PlacedFoil(BaseModel):
     place: int = Field(ge=1)
 
 
-class Translating(Question):
+class Translating(PostedQuestion):
     """Why every word of a translation."""
 
     source: Text

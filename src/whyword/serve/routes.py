@@ -16,7 +16,15 @@ from .answering import add_errors, encode, respond, write_document, write_lines
 from .assets import read_assets
 from .description import ASKED, STREAM, TOLD, describe_server
 from .guard import Guard
-from .requests import Comparing, Continuing, Explaining, Neurons, Predicting, Question, Translating
+from .requests import (
+    Comparing,
+    Continuing,
+    Explaining,
+    PostedQuestion,
+    Predicting,
+    RankingNeurons,
+    Translating,
+)
 from .work import Desk
 
 __all__ = ["make_application", "make_desk"]
@@ -63,7 +71,7 @@ def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI
     add_errors(application)
     assets, about = read_assets(), encode(describe_server(models, limits))
 
-    async def answer(request: Request, question: Question) -> Response:
+    async def answer(request: Request, question: PostedQuestion) -> Response:
         name = next(iter(models)) if question.model is None else question.model
         if name not in models:
             raise InputError(f"There is no model {name!r} here.", f"Models: {', '.join(models)}.")
@@ -99,7 +107,7 @@ def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI
         return await answer(request, question)
 
     @application.post("/api/neurons", summary="The neurons that decide", **ASKED)
-    async def neurons(request: Request, question: Neurons) -> Response:
+    async def neurons(request: Request, question: RankingNeurons) -> Response:
         return await answer(request, question)
 
     @application.post("/api/continue", summary="Why every token of a continuation", **ASKED)

@@ -6,12 +6,19 @@ characters of a tokenizer. Spaces at the edge of a token are not part of its spa
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import regex
 
-__all__ = ["Token", "Tokens", "join_word", "spell"]
+__all__ = ["AS_GIVEN", "SEPARATOR", "StartRecord", "Token", "Tokens", "join_word", "spell"]
 
+AS_GIVEN = "as given"
+"""How the start of token ids and chat turns was chosen: they are read as they are."""
+
+SEPARATOR = regex.compile(
+    r"sep|bos|eos|(begin|start|end).?of.?(text|sentence|doc)|^</?s>$", flags=regex.IGNORECASE
+)
+"""Found in the names of special tokens that separate texts."""
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts written without spaces between words."""
 _LETTER = rf"[[\w\p{{M}}\u200c\u200d]--[{_UNSPACED}]]"
@@ -40,11 +47,43 @@ class Token:
 
 
 @dataclass(frozen=True)
+class StartRecord:
+    """The start of text: special tokens before everything else."""
+
+    tokens: int
+    """How many there are; 0: the first word is the first token."""
+    text: str
+    """Their names."""
+    chosen: str
+    """Why these. tokenizer: it adds them itself; found: by the model's own likelihood of plain sentences;
+    none found: no special token makes them likelier; given: by --start; as given: token ids, chat turns."""
+    score: float | None = None
+    """Their score: the model's expectation before it read anything. Only of explanations."""
+
+
+@dataclass(frozen=True)
 class Tokens:
     """A prompt as the model reads it."""
 
     text: str
     records: tuple[Token, ...]
+    chosen: str = field(default=AS_GIVEN, compare=False)
+    """How what stands before the text was chosen: see `ask.start_of_text.Start`."""
+
+    @property
+    def start(self) -> int:
+        """How many special tokens stand before everything else: the start of text.
+
+        Of token ids and chat turns, the first at most: what follows it is part of the prompt.
+        """
+        most = 1 if self.chosen == AS_GIVEN else len(self)
+        first = self.records[:most]
+        return next((place for place, token in enumerate(first) if not token.special), len(first))
+
+    def describe_start(self) -> StartRecord:
+        """Give what documents say of the start of text."""
+        names = "".join(token.text for token in self.records[: self.start])
+        return StartRecord(self.start, names, self.chosen)
 
     @property
     def ids(self) -> list[int]:
@@ -62,7 +101,7 @@ class Tokens:
 
     def first(self, count: int) -> "Tokens":
         """Return the first tokens of a prompt with its whole text, so that offsets stay valid."""
-        return Tokens(self.text, self.records[:count])
+        return replace(self, records=self.records[:count])
 
     def last(self, count: int) -> "Tokens":
         """Return the last tokens of a prompt, with words renumbered."""

@@ -70,6 +70,8 @@ class Project(torch.autograd.Function):
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         """Multiply by the transpose."""
         weight, gradient = context.weight, gradients[0].flatten(0, -2)
+        if gradient.numel() == 0:  # an expert that no position is sent to
+            return gradients[0].new_zeros(*gradients[0].shape[:-1], weight.shape[1]), None, None
         size = gradient.abs()
         rows, columns = _range_of(size.amax(1)), _range_of(size.amax(0))
         pulled = gradient[rows, columns] @ weight[columns]

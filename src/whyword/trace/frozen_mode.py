@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from .block_tally import BlockTally
 from .frozen_rules import ATTENTION, LINEAR, apply_rule, scale
 from .intercepted_operation import Operation, find_dependent, refuse, sort_arguments
-from .row_positions import rows_of, set_rows
+from .row_positions import RowPositions, rows_of, set_rows
 
 __all__ = ["FreezingMode"]
 
@@ -105,28 +105,41 @@ def _without_parameters(argument: Any) -> Any:
 def _label(operation: Operation, result: Any) -> None:
     """Say of every result which positions its rows belong to."""
     origin = operation.dependent[0]
-    rows = rows_of(origin)
+    rows = _join_rows(operation) or rows_of(origin)
     assert rows is not None
     pick = _picker(operation) if origin is operation.args[0] else None
+    placed = operation.args[1] if operation.name == "setitem" else None
     for each in find_dependent(result):
-        if rows_of(each) is None:
-            set_rows(each, rows.follow(each) if pick is None else rows.pick(origin, pick))
+        if rows_of(each) is None and isinstance(placed, Tensor) and placed.ndim == 1:
+            set_rows(each, rows.place(placed))
+        elif rows_of(each) is None:
+            set_rows(each, rows.follow(each) if pick is None else rows.pick(origin, *pick))
         whole = each._base  # of a slice that was written into
         if whole is not None and whole.requires_grad and rows_of(whole) is None:
             set_rows(whole, rows.follow(whole))
 
 
-def _picker(operation: Operation) -> Callable[[Tensor], Tensor] | None:
-    """Give what picks rows, of an operation that does."""
+def _join_rows(operation: Operation) -> RowPositions | None:
+    """Return the rows of tensors that are put one below the other, where they have an order of their own."""
+    if operation.name not in ("cat", "concat") or operation.argument(1, "dim", 0) != 0:
+        return None
+    rows = [found for found in map(rows_of, operation.dependent) if found is not None]
+    index = [each.index for each in rows if each.index is not None]
+    return replace(rows[0], index=torch.cat(index)) if len(index) == len(operation.args[0]) else None
+
+
+def _picker(operation: Operation) -> tuple[int, Callable[[Tensor], Tensor]] | None:
+    """Return the axis that an operation picks rows along, and what picks them; None: it picks none."""
     if operation.name == "getitem":
         index = operation.args[1]
-        each = [
-            part for part in (index if isinstance(index, tuple) else (index,)) if isinstance(part, Tensor)
-        ]
-        if len(each) == 1 and each[0].ndim == 1:
-            return lambda rows: rows[each[0]]
+        parts = [part for part in (index if isinstance(index, tuple) else (index,)) if part is not None]
+        axes = [axis for axis, part in enumerate(parts) if isinstance(part, Tensor) and part.ndim == 1]
+        if len(axes) == 1 and all(isinstance(part, (int, slice, Tensor)) for part in parts):
+            return axes[0], lambda rows: rows[parts[axes[0]]]
+        if isinstance(index, slice):
+            return 0, lambda rows: rows[index]
     if operation.name == "index_select" and operation.argument(1, "dim") == 0:
-        return lambda rows: rows[operation.argument(2, "index")]
+        return 0, lambda rows: rows[operation.argument(2, "index")]
     if operation.name == "repeat_interleave" and operation.argument(2, "dim") == 0:
-        return lambda rows: rows.repeat_interleave(operation.argument(1, "repeats"), dim=0)
+        return 0, lambda rows: rows.repeat_interleave(operation.argument(1, "repeats"), dim=0)
     return None

@@ -87,9 +87,22 @@ def _divide(operation: Operation) -> Any:
 def _write(operation: Operation) -> Any:
     """Write into a tensor that was made for it: nothing may be in it yet that is not followed."""
     base = operation.args[0]
-    written = operation.name != "copy" and not depends(base) and bool(base.any())
+    written = (
+        operation.name != "copy"
+        and not depends(base)
+        and bool(base.any())
+        and not _overwrites(operation, base.shape[0])
+    )
     result = operation.run()
     return refuse(operation, base if result is None else result) if written else result
+
+
+def _overwrites(operation: Operation, rows: int) -> bool:
+    """Say whether every row of a tensor is written."""
+    index = operation.args[1] if operation.name == "setitem" else None
+    if not isinstance(index, Tensor) or index.ndim != 1 or index.dtype == torch.bool:
+        return False
+    return torch.equal(index.sort().values, torch.arange(rows, device=index.device))
 
 
 def _raise(operation: Operation) -> Any:

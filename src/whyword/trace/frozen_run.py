@@ -144,10 +144,12 @@ class FrozenRun:
             return PulledBack(decoder)
         self._tally.in_encoder = True
         below = [(flow, counts) for flow, counts, _ in self._step_down(self._stacks[True], source, again)]
+        amounts, sizes = torch.stack(read[::-1], dim=1)
         return PulledBack(
             decoder,
             PulledSource(
-                torch.stack(read[::-1]),
+                amounts,
+                sizes,
                 torch.stack([counts.biases[True] for _, counts in reversed(steps)]),
                 tuple(_only(counts.cross) for _, counts in reversed(steps[1:])),
                 _stack_up(below, encoder=True),
@@ -184,10 +186,10 @@ class FrozenRun:
         finally:
             self._again, self._tally.sees_attention = None, False
 
-    def _project(self, stream: Tensor, gradient: Tensor) -> Float[Tensor, "example position"]:
-        dtype = self._model.compute_dtype
-        product: Tensor = torch.linalg.vecdot(stream.detach().to(dtype), gradient.to(dtype))
-        return product
+    def _project(self, stream: Tensor, gradient: Tensor) -> Float[Tensor, "2 example position"]:
+        """Give x · G of every position, and Σ |x G| over its components, which rounding is relative to."""
+        products = stream.detach().to(self._model.compute_dtype) * gradient
+        return torch.stack([products.sum(-1), products.abs_().sum(-1)])
 
     def _shapes(self) -> dict[bool, tuple[int, ...]]:
         """Give examples and positions of the stacks that ran."""
@@ -207,8 +209,10 @@ def _begin(stream: Float[Tensor, "example position model"], encoder: bool) -> Te
 
 def _stack_up(steps: list[tuple[Tensor, Counts]], encoder: bool = False) -> PulledStack:
     """Give what was found in all steps from the top, in the order of the blocks."""
+    flow, size = torch.stack([projected for projected, _ in reversed(steps)], dim=1)
     return PulledStack(
-        torch.stack([flow for flow, _ in reversed(steps)]),
+        flow,
+        size,
         torch.stack([counts.biases[encoder] for _, counts in reversed(steps)]),
         tuple(_only(counts.own) for _, counts in reversed(steps[1:])),
     )

@@ -171,8 +171,8 @@ def _replace_output(
 @contextmanager
 def replace_inputs(module: nn.Module, replacement: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """Let a module read something else than what it is given."""
-    hook = in_this_thread(lambda _module, args: (replacement(args[0]), *args[1:]))
-    handle = module.register_forward_pre_hook(hook)
+    hook = in_this_thread(partial(_replace_argument, "hidden_states", replacement))
+    handle = module.register_forward_pre_hook(hook, with_kwargs=True)
     try:
         yield
     finally:

@@ -40,7 +40,9 @@ class PulledStack:
     """A direction at every depth of a stack: before block 1, …, after the last block."""
 
     flow: Float[Tensor, "depth example position"]
-    """What of the logit is in the residual stream at each position."""
+    """What of the logit is in the residual stream at each position: x · G."""
+    size: Float[Tensor, "depth example position"]
+    """Σ |x G| over the components of the stream: what the rounding of that product is relative to."""
     biases: Float[Tensor, "depth example position"]
     """What biases add between this depth and the next, at each position; last, above all blocks."""
     moved: tuple[Moved, ...]
@@ -53,6 +55,8 @@ class PulledSource:
 
     read: Float[Tensor, "depth example source"]
     """What of the logit is in the encoder's output, for blocks above each depth of the decoder."""
+    size: Float[Tensor, "depth example source"]
+    """The size of its summands."""
     biases: Float[Tensor, "depth example source"]
     """What biases add to what is read of it, between this depth and the next."""
     moved: tuple[Moved, ...]

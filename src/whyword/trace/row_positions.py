@@ -23,6 +23,8 @@ class RowPositions:
     def add_up(self, amounts: Tensor) -> Float[Tensor, "example position"] | None:
         """Add up amounts by position; None where rows cannot be told apart."""
         shape, (examples, positions) = amounts.shape, (self.examples, self.positions)
+        if amounts.numel() == 0:  # of an expert that no position is sent to
+            return amounts.new_zeros(examples, positions)
         if self.index is not None:
             own = amounts.reshape(self.index.numel(), -1).sum(1)
             total = own.new_zeros(examples * positions).index_add_(0, self.index, own)
@@ -35,11 +37,17 @@ class RowPositions:
             return amounts.sum((1, 3))
         return None
 
-    def pick(self, before: Tensor, pick: Callable[[Tensor], Tensor]) -> "RowPositions":
-        """Follow rows that were picked from a tensor."""
+    def pick(self, before: Tensor, axis: int, pick: Callable[[Tensor], Tensor]) -> "RowPositions":
+        """Follow rows that were picked along one axis of a tensor."""
         counted = torch.arange(self.examples * self.positions, device=before.device)
         rows = counted if self.index is None else self.index
-        return replace(self, index=pick(rows).flatten()) if before.shape[0] == rows.numel() else self
+        return replace(self, index=pick(rows).flatten()) if before.shape[axis] == rows.numel() else self
+
+    def place(self, index: Int[Tensor, " row"]) -> "RowPositions":
+        """Follow rows that were written into a tensor in another order."""
+        if self.index is None or self.index.numel() != index.numel():
+            return self
+        return replace(self, index=torch.empty_like(self.index).index_copy_(0, index, self.index))
 
     def follow(self, after: Tensor) -> "RowPositions":
         """Follow rows to a tensor that was made of them; others are in order again."""

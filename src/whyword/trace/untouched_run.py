@@ -25,7 +25,8 @@ def verify_run(model: Model, trace: Trace, prompts: Ids, sources: Ids | None) ->
     """Compare a recorded run with an untouched one, where a run of this kind was not compared before."""
     if model.verify == "load":
         return
-    kind, compared = _find_kind(model, prompts, sources), model.lengths.compared
+    own = _find_kind(model, prompts, sources)
+    kind, compared = (own, trace.frozen is not None), model.lengths.compared
     if model.verify == "auto" and kind in compared:
         return
     rows, expected = _read_untouched(model, trace, prompts, sources)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ..document.kinds import Document
 from .terminal_colour import paint_ground
-from .wording import label, say_hidden, signed
+from .wording import say_hidden, signed, token_labels
 
 __all__ = ["render_account"]
 
@@ -25,12 +25,12 @@ def render_account(document: Document, *, colour: bool, top: int | None = None) 
     for heading in ("attention", "MLPs", "embedding", "all"):
         table.add_column(heading, justify="right", no_wrap=True)
     scores = account["scores"]
-    largest = max(map(abs, scores))
+    largest, names = max(map(abs, scores)), token_labels(document)
     chosen = sorted(sorted(range(len(scores)), key=lambda place: -abs(scores[place]))[:top])
     for place in chosen:
         cells = [Text(signed(account[name][place])) for name in columns]
         cells[-1].stylize((paint_ground(scores[place], largest) if colour else None) or "bold")
-        table.add_row(Text(label(document["tokens"][place]["text"])), *cells)
+        table.add_row(Text(names[place]), *cells)
     sums = [Text(signed(sum(account[name])), style="bold") for name in columns]
     table.add_row()
     table.add_row(Text("sum", style="bold"), *sums)

@@ -1,12 +1,27 @@
 """The answer of an explanation in two sentences: what made the logit (difference), and which words did."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from ..document.kinds import Document, read_measure
 from .quoting import Sentence, capitalise, join, quote, separate, write_plain, write_signed
 
-__all__ = ["decide", "name_quantity", "name_strongest", "word_texts"]
+__all__ = [
+    "START",
+    "count_start",
+    "decide",
+    "group_words",
+    "name_quantity",
+    "name_strongest",
+    "warn_of_sink",
+    "word_texts",
+]
 
+START = "start"
+"""What the start of text is called where words are listed."""
+
+_SINK = 0.3
+"""The share of attention from which a first token is a sink, if it is twice what a token gets on average."""
 _NAMED = 3
 """Words that an answer names for each side."""
 _SMALL = 0.05
@@ -50,10 +65,11 @@ def _favour(document: Document, value: float) -> Sentence:
 
 def name_strongest(document: Document) -> Sentence | None:
     """Name the words with the highest and the lowest scores."""
-    measure, groups = read_measure(document), _group_words(document)
+    measure, groups = read_measure(document), group_words(document)
     scores = [sum(document["scores"][place] for place in places) for places in groups]
-    words = list(zip(word_texts(document), scores, strict=True))
-    least = _SMALL * max(abs(score) for _, score in words)
+    begun = count_start(document) > 0
+    words = list(zip(word_texts(document), scores, strict=True))[begun:]
+    least = _SMALL * max((abs(score) for _, score in words), default=0.0)
     ranked = sorted(words, key=lambda word: -word[1])
     high = [word for word in ranked if word[1] > least][:_NAMED]
     low = [word for word in reversed(ranked) if word[1] < -least][:_NAMED]
@@ -69,22 +85,53 @@ def name_strongest(document: Document) -> Sentence | None:
             name = ["highest scores" if sign > 0 else "lowest scores"]
         listed = [join(quote(text), f" {write(score, 2)}") for text, score in side]
         said = join(said, "; " if said else "", name, ": ", separate(listed))
-    if not said:
+    if said:
+        said = join(said, f" ({measure.unit}).")
+        said = [capitalise(said[0]), *said[1:]]
+    if begun:
+        said = join(said, f"{' ' if said else ''}{capitalise(START)}: {write(scores[0], 2)}.")
+    return said or None
+
+
+def count_start(document: Document) -> int:
+    """Count the tokens of the start of text."""
+    return int((document.get("start") or {"tokens": 0})["tokens"])
+
+
+def warn_of_sink(document: Document) -> Sentence | None:
+    """Say that the strongest score is on the first token and why, where it is a sink without a start."""
+    parts = document.get("explanations") or [document]
+    last, shares = parts[-1], [part.get("first_attention") or 0.0 for part in parts]
+    share, tokens = sum(shares) / len(shares), last["tokens"]
+    if count_start(last) or share < max(_SINK, 2 / len(tokens)):
         return None
-    said = join(said, f" ({measure.unit}).")
-    return [capitalise(said[0]), *said[1:]]
+    rows = [each["scores"] for each in last.get("methods") or [last]]
+    if len(parts) > 1:
+        rows = [[sum(each) for each in zip_longest(*(part["scores"] for part in parts), fillvalue=0.0)]]
+    if not any(abs(row[0]) >= max(map(abs, row)) for row in rows):
+        return None
+    attended = f" is an attention sink ({100 * share:.0f} % of the attention goes there)"
+    return join(
+        "The strongest score is on the first token: ",
+        quote(tokens[0]["text"]),
+        f"{attended}, since no start of text stands before it. Its score says little about the word.",
+    )
 
 
 def word_texts(document: Document) -> list[str]:
-    """Return the text of every word, in order: what its tokens cover, since several may share a character."""
-    return [_cover(document, places) for places in _group_words(document)]
+    """Give the text of every word, in order: what its tokens cover, since several may share a character.
+
+    The start of text stands before them.
+    """
+    groups, begun = group_words(document), count_start(document) > 0
+    return [*([START] if begun else []), *(_cover(document, places) for places in groups[begun:])]
 
 
-def _group_words(document: Document) -> list[list[int]]:
-    """Return the places of every word's tokens."""
-    words: dict[int, list[int]] = {}
+def group_words(document: Document) -> list[list[int]]:
+    """Give the places of every word's tokens, after those of the start of text."""
+    first, words = count_start(document), dict[int, list[int]]()
     for place, token in enumerate(document["tokens"]):
-        words.setdefault(token["word"], []).append(place)
+        words.setdefault(-1 if place < first else token["word"], []).append(place)
     return list(words.values())
 
 

@@ -12,7 +12,7 @@ from ..attribute.methods import METHODS
 from ..document.kinds import Document, is_comparison, is_continuation, is_translation
 from ..errors import InputError
 from .grid_rows import Grid, Row
-from .wording import label, tell_apart
+from .wording import tell_apart, token_labels
 
 __all__ = [
     "NamedRoute",
@@ -59,7 +59,7 @@ def lay_out_depths(document: Document, top: int | None = None, *, all_depths: bo
     amounts = [[*row, added] if biased else list(row) for row, added in zip(by_depth, bias, strict=True)]
     read = find_reading_depth(document)
     chosen = range(len(amounts)) if all_depths else _choose_depths(amounts, read, top or _MOST_ROWS)
-    columns = [label(token["text"]) for token in document["tokens"]]
+    columns = token_labels(document)
     rows = {
         depth: Row(str(depth), tuple(amounts[depth]), note="◂ scores" if depth == read else "")
         for depth in chosen
@@ -125,7 +125,7 @@ def list_routes(document: Document, top: int | None = None) -> list[NamedRoute]:
     if top is not None and top < 1:
         raise InputError(f"routes is {top}.", "Show at least one.")
     flow = require_flow(document, "routes")
-    names = tell_apart([label(token["text"]) for token in document["tokens"]])
+    names = tell_apart(token_labels(document))
     moving = [route for route in flow["routes"] if route["source"] != route["destination"]]
     return [
         NamedRoute(

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from ..document.kinds import Document, is_comparison, is_continuation, read_measure
 from ..errors import InputError
+from .answer_sentences import group_words
 from .flow_grid import lay_out_depths
 from .grid_rows import Grid, Row
-from .wording import label, word_labels
+from .wording import label, token_labels, word_labels
 
 __all__ = ["VIEWS", "Grid", "Row", "lay_out", "name_unit"]
 
@@ -36,7 +37,7 @@ def lay_out(document: Document, by: str = "block", top: int | None = None) -> Gr
         strengths = [grid.strength(column) for column in range(len(grid.columns))]
         return grid if top is None else grid.pick(_strongest(strengths, top))
     rows = _block_rows(document) if by == "block" else _head_rows(document)
-    columns, count = tuple(label(token["text"]) for token in document["tokens"]), len(rows)
+    columns, count = tuple(token_labels(document)), len(rows)
     if by == "head":
         rows = _rank_heads(rows, top)
     elif top is not None:
@@ -54,7 +55,10 @@ def _lay_out_columns(document: Document, by: str) -> Grid | None:
         return _lay_out_continuation(document)
     if by in ("token", "word"):
         return _lay_out_sum(document, by)
-    return _lay_out_sum(document, "token") if by == "block" and not read_measure(document).by_block else None
+    measure = read_measure(document)
+    if by != "block" or measure.by_block:
+        return None
+    return _lay_out_sum(document, "word" if measure.sum_of == "difference" else "token")
 
 
 def _block_rows(document: Document) -> list[Row]:
@@ -112,17 +116,14 @@ def _lay_out_comparison(document: Document, by: str) -> Grid:
 def _columns(document: Document, by: str) -> tuple[str, ...]:
     if by == "word":
         return tuple(word_labels(document))
-    return tuple(label(token["text"]) for token in document["tokens"])
+    return tuple(token_labels(document))
 
 
 def _sum_columns(document: Document, by: str, scores: Sequence[float]) -> list[float]:
     """Add up the scores of the tokens of each word."""
     if by == "token":
         return list(scores)
-    sums: dict[int, float] = {}
-    for token, score in zip(document["tokens"], scores, strict=True):
-        sums[token["word"]] = sums.get(token["word"], 0.0) + score
-    return list(sums.values())
+    return [sum(scores[place] for place in places) for places in group_words(document)]
 
 
 def _power(measured: Document, rows: Sequence[Sequence[float]]) -> int:
@@ -143,7 +144,7 @@ def name_unit(unit: str, power: int) -> str:
 def _lay_out_continuation(document: Document) -> Grid:
     """Lay out a continuation: one row per token that was explained, over all it could see."""
     parts = document["explanations"]
-    columns = tuple(label(token["text"]) for token in parts[-1]["tokens"])
+    columns = tuple(token_labels(parts[-1]))
     power = _power(parts[0], [part["scores"] for part in parts])
     unseen = [(None,) * (len(columns) - len(part["scores"])) for part in parts]
     rows = tuple(

@@ -13,7 +13,7 @@ from ..document.kinds import Document
 from .flow_grid import NamedRoute, list_routes, require_flow
 from .latex import escape_latex, write_latex
 from .plots import drawing, require_plots, write_figure
-from .wording import after, headline, label, prediction, proof, signed, small_print, tell_apart
+from .wording import after, headline, prediction, proof, signed, small_print, tell_apart, token_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,7 @@ def lay_out_routes(document: Document) -> Graph:
         )
         positions = sorted(list(touched)[:_MOST_POSITIONS])
         routes = [route for route in routes if {route.source, route.destination} <= set(positions)]
-    names = tell_apart([label(token["text"]) for token in document["tokens"]])
+    names = tell_apart(token_labels(document))
     return Graph(
         tuple(positions),
         tuple(names[position] for position in positions),

@@ -19,7 +19,7 @@ from ..document.kinds import (
     read_measure,
 )
 from ..lazy import find_at
-from .answer_sentences import decide, name_quantity, name_strongest
+from .answer_sentences import count_start, decide, name_quantity, name_strongest, warn_of_sink
 from .quoting import Sentence, capitalise, join, quote, write_exponent, write_plain, write_signed
 
 __all__ = [
@@ -102,6 +102,7 @@ def describe_explanation(document: Document) -> Wording:
         "subtitle": measure.summary,
         "decision": decide(document) if measure.adds_up else None,
         "answer": name_strongest(document),
+        "sink": warn_of_sink(document),
         "coverage": _cover_logit(document),
         "legend": _read_colours(quantity if measure.adds_up else None, measure.unit),
         "heads": "What every head adds before mixing, summed over tokens. Blocks and heads count from 1.",
@@ -117,6 +118,7 @@ def describe_continuation(document: Document) -> Wording:
     return {
         "question": ask(document),
         "subtitle": read_measure(document["explanations"][0]).summary,
+        "sink": warn_of_sink(document),
         "lead": "One row per generated token, over the tokens it could see. Choose one to see its blocks.",
     }
 
@@ -130,6 +132,7 @@ def describe_comparison(document: Document) -> Wording:
     return {
         **_describe_prediction(document),
         "subtitle": f"{len(measures)} methods",
+        "sink": warn_of_sink(document),
         "lead": lead,
         "scores": [
             f"{capitalise(measure.summary)}.{'' if measure.contrastive else f' {_BLIND}'}"
@@ -236,8 +239,12 @@ def _cover_logit(document: Document) -> str:
         blind = "" if measure.contrastive else f" {_BLIND}"
         return f"Scores in {measure.unit}: {measure.summary}. They do not add up to {whole}.{blind}"
     if measure.sum_of == "difference":
-        scores = write_signed(sum(document["scores"]), 3)
-        return f"The scores of all tokens add up to {scores}; with what biases add, to {whole}."
+        first, scores = count_start(document), document["scores"]
+        flow = document.get("flow")
+        biases = ledger["logit"] - sum(scores) if flow is None else flow["bias"][flow["depth"]]
+        parts = [f"Words ({write_signed(sum(scores[first:]), 3)})"]
+        parts += [f"start ({write_signed(sum(scores[:first]), 3)})"] if first else []
+        return f"{', '.join(parts)} and biases ({write_signed(biases, 3)}) add up to {whole}."
     sums = f"add up to {write_signed(sum(document['scores']), 3)}, attention’s part of {whole}"
     rest = "The other entries are not traced to tokens. The row of sums has its own colour scale."
     return f"The scores of all tokens {sums}. {rest}"

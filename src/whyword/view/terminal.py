@@ -30,7 +30,10 @@ from .wording import (
     label,
     prediction,
     proof,
+    say_flow,
     say_hidden,
+    say_sink,
+    say_strongest,
     share_legend,
     signed,
 )
@@ -88,6 +91,8 @@ def _head(document: Document, by: str, unit: str) -> Iterator[Text]:
         if document["forced"]:
             yield Text(f"after “{label(forced_text(document))}”, with which they all begin")
         yield Text(after(document, by), style="dim")
+        if by != "head":
+            yield from (Text(line) for line in say_strongest(document))
     if by != "head":
         yield from (Text(line, style="dim") for line in explain_scores(document, unit, by))
     yield Text("")
@@ -97,6 +102,9 @@ def _foot(document: Document, by: str) -> Iterator[Text]:
     yield Text("")
     if is_translation(document) and (legend := share_legend(document)):
         yield Text(legend)
+    yield from (Text(line) for line in say_sink(document))
+    if by != "head":
+        yield from (Text(line) for line in say_flow(document))
     yield Text(proof(document))
     yield Text(caution(document, by), style="dim")
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..document.kinds import Document
+from ..attribute.methods import TRANSLATION_METHODS, measure_of
+from ..document.kinds import Document, read_measure
 from ..errors import InputError
 from .grid import Grid, Row
 from .wording import label
@@ -21,6 +22,12 @@ def at_block(document: Document, block: int | None) -> Document:
     """Return the document with the numbers of one decoder block, counted from 1; None: of all together."""
     if block is None:
         return document
+    if not read_measure(document).by_block:
+        having = [name for name in TRANSLATION_METHODS if measure_of(name).by_block]
+        raise InputError(
+            f"block is {block}, but {document['method']} has no blocks.",
+            f"Methods that have: {', '.join(having)}.",
+        )
     blocks = len(document["by_block"])
     if not 1 <= block <= blocks:
         raise InputError(f"block is {block}.", f"{document['model']} has decoder blocks 1 to {blocks}.")

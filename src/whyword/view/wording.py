@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..document.kinds import Document, is_comparison, is_continuation, is_translation, read_measure
-from .answer_sentences import word_texts
+from .answer_sentences import START, count_start, name_strongest, warn_of_sink, word_texts
 from .quoting import Sentence
 from .sentences import ask
 
@@ -20,11 +20,15 @@ __all__ = [
     "ledger_entries",
     "prediction",
     "proof",
+    "say_flow",
     "say_hidden",
+    "say_sink",
+    "say_strongest",
     "share_legend",
     "signed",
     "small_print",
     "tell_apart",
+    "token_labels",
     "word_labels",
     "write_sentence",
 ]
@@ -71,6 +75,12 @@ def tell_apart(labels: Sequence[str]) -> list[str]:
 def word_labels(document: Document) -> list[str]:
     """Return the text of every word, in order, as it is shown."""
     return [label(text) for text in word_texts(document)]
+
+
+def token_labels(document: Document) -> list[str]:
+    """Give the text of every token, in order, as it is shown; the start of text is named so."""
+    first = count_start(document)
+    return [START] * first + [label(token["text"]) for token in document["tokens"][first:]]
 
 
 def headline(document: Document) -> str:
@@ -121,7 +131,8 @@ def after(document: Document, by: str = "block") -> str:
         return f"{document['model']}, {len(document['methods'])} methods"
     if "block" in document:
         return f"{document['model']}, {document['method']}, decoder block {document['block']}"
-    return f"{document['model']}, {'updates before mixing' if by == 'head' else document['method']}"
+    depth = f" at depth {document['flow']['depth']}" if "flow" in document else ""
+    return f"{document['model']}, {'updates before mixing' if by == 'head' else document['method'] + depth}"
 
 
 def ledger_entries(document: Document) -> list[tuple[str, float]]:
@@ -153,13 +164,32 @@ def proof(document: Document) -> str:
     return f"{entries} = {total} = {own}, error {ledger['error']:.0e}"
 
 
+def say_flow(document: Document) -> list[str]:
+    """Add up words, start and biases at the depth that is read, where a method traces all of the logit."""
+    if "flow" not in document or is_comparison(document):
+        return []
+    flow, first, scores = document["flow"], count_start(document), document["scores"]
+    entries = [("words", sum(scores[first:]))] + ([(START, sum(scores[:first]))] if first else [])
+    entries.append(("biases", flow["bias"][flow["depth"]]))
+    listed = ", ".join(f"{name} {value:+.3f}" for name, value in entries)
+    return [f"{listed} = {sum(value for _, value in entries):+.3f} = model"]
+
+
+def say_strongest(document: Document) -> list[str]:
+    """Name the strongest words, where a method traces all of the logit (difference)."""
+    traced = "flow" in document and not is_comparison(document)
+    answer = name_strongest(document) if traced else None
+    return [] if answer is None else [write_sentence(answer)]
+
+
 def caution(document: Document, by: str = "block") -> str:
     """Say in one line what is exact, what is heuristic, and what the tokens add up to."""
     if is_comparison(document):
         measures = [read_measure(each) for each in document["methods"]]
         own = "a unit and colours of its own in each row"
         return f"exact: the ledger · {own}{_blind([each.contrastive for each in measures])}"
-    measure = read_measure(document if not is_continuation(document) else document["explanations"][0])
+    first = document["explanations"][0] if is_continuation(document) else document
+    measure = read_measure(first)
     if not measure.adds_up and by != "head":
         return f"exact: the ledger · scores do not add up to it{_blind([measure.contrastive])}"
     heuristic = "position = token" if by == "head" else measure.heuristic or "the method"
@@ -167,7 +197,8 @@ def caution(document: Document, by: str = "block") -> str:
         conserved = "every depth adds up to all of it" if by == "depth" else "edges in and out of every node"
         return f"exact: {conserved} · heuristic: {heuristic}"
     whole = by != "head" and measure.sum_of == "difference"
-    total = "tokens and biases add up to all of it" if whole else "tokens add up to attention's part"
+    every = "tokens, start and biases" if count_start(first) else "tokens and biases"
+    total = f"{every} add up to all of it" if whole else "tokens add up to attention's part"
     return f"exact: sums · heuristic: {heuristic} · {total}"
 
 
@@ -201,7 +232,14 @@ def explain_scores(document: Document, unit: str, by: str = "block") -> list[str
 def small_print(document: Document, unit: str, by: str = "block") -> list[str]:
     """Say what must stand beside numbers that do not add up to the logit (difference), or are of flow."""
     said = explain_scores(document, unit, by)
-    return [*said, caution(document, by)] if said or is_comparison(document) else []
+    more = [*said, caution(document, by)] if said or is_comparison(document) else []
+    return [*more, *say_sink(document)]
+
+
+def say_sink(document: Document) -> list[str]:
+    """Say that the first token is an attention sink, where that matters."""
+    sink = None if is_translation(document) else warn_of_sink(document)
+    return [] if sink is None else [write_sentence(sink)]
 
 
 def say_hidden(count: int, what: str, *, summed: bool) -> str:

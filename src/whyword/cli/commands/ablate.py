@@ -6,7 +6,18 @@ from typing import Annotated, Any
 import typer
 
 from ..options import DataFolder, DatasetNames, Limit, SplitText
-from ..reporting import Allow, Debug, Dtype, Json, ModelName, print_json, reporting, show_progress, tell
+from ..reporting import (
+    Allow,
+    Debug,
+    Dtype,
+    Json,
+    ModelName,
+    StartToken,
+    print_json,
+    reporting,
+    show_progress,
+    tell,
+)
 from ..sources import open_models, read_dataset_files
 
 __all__ = ["ablate"]
@@ -30,6 +41,7 @@ def ablate(
     output: Annotated[
         list[Path] | None, typer.Option("--output", "-o", metavar="FILE", help="Save as .json.")
     ] = None,
+    start: StartToken = "auto",
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,
@@ -48,7 +60,7 @@ def ablate(
         require_format(path, ABLATION_SCHEMA)
 
     groups, read = read_split(split), read_dataset_files(datasets, data)
-    (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or ())
+    (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or (), start=start)
     documents: list[dict[str, Any]] = []
     for name in (name for each in neuron for name in each.split(",")):
         with show_progress(f"Looking into {loaded.name} …"):

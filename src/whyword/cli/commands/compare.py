@@ -7,11 +7,14 @@ import typer
 
 from ..options import (
     METHOD_HELP,
+    Depth,
     FoilWords,
     Ids,
     MaxMemory,
     MethodName,
     NoFoil,
+    OldBos,
+    OldNoBos,
     Output,
     PromptText,
     TargetWord,
@@ -19,12 +22,12 @@ from ..options import (
 )
 from ..reporting import (
     Allow,
-    Bos,
     Chat,
     Debug,
     Dtype,
     Json,
     ModelNames,
+    StartToken,
     print_json,
     print_view,
     reporting,
@@ -59,12 +62,13 @@ def compare(
             show_default="every kind once, erasure as published",
         ),
     ] = None,
+    depth: Depth = None,
     by: Annotated[
         Columns, typer.Option("--by", metavar="VIEW", help="Show it by token or word.")
     ] = Columns.token,
     top: Top = None,
     output: Output = None,
-    bos: Bos = None,
+    start: StartToken = "auto",
     chat: Chat = False,
     ids: Ids = False,
     dtype: Dtype = None,
@@ -72,6 +76,8 @@ def compare(
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
 ) -> None:
     """Compare methods on one prediction: one row each, in its own unit."""
     from ...document.kinds import COMPARISON_SCHEMA
@@ -83,10 +89,10 @@ def compare(
         require_format(path, COMPARISON_SCHEMA)
     if max_memory is not None:
         read_size(max_memory)
-    source = read_source(prompt, bos=bos, chat=chat, ids=ids)
+    source = read_source(prompt, start=start, chat=chat, ids=ids)
     foils: Any = None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto"
     documents: list[dict[str, Any]] = []
-    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
+    for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
         with show_progress(f"Comparing methods with {loaded.name} …"):
             compared = pipeline.compare(
                 loaded,
@@ -94,6 +100,7 @@ def compare(
                 target=read_word(target, ids),
                 foil=foils,
                 methods=[each.value for each in method] if method else None,
+                depth=depth,
                 max_memory=max_memory,
             )
         documents.append(compared.to_dict())

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import InputError
-from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress
+from ...tokens.tokens import AS_GIVEN
+from ..reporting import Allow, Debug, Dtype, Json, StartToken, print_json, reporting, show_progress
 from ..sources import quiet_transformers
 
 if TYPE_CHECKING:
+    from ...ask.start_of_text import Start
     from ...doctor import Diagnosis
     from ...sweep.one_type import Outcome
 
@@ -51,6 +53,7 @@ def doctor(
             show_default="3",
         ),
     ] = None,
+    start: StartToken = "auto",
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,
@@ -72,7 +75,7 @@ def doctor(
     elif all_:
         proven = _check_families(dtype, json)
     else:
-        diagnosis = _check_model(model, random, dtype, allow or [])
+        diagnosis = _check_model(model, random, dtype, allow or [], start)
         proven = diagnosis.proven
         if json:
             print_json(diagnosis.to_dict())
@@ -82,11 +85,13 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _check_model(name: str | None, random: bool, dtype: str | None, allow: list[str]) -> "Diagnosis":
+def _check_model(
+    name: str | None, random: bool, dtype: str | None, allow: list[str], start: str
+) -> "Diagnosis":
     from ...doctor import diagnose, open_to_diagnose
 
     with show_progress(f"Checking {name or 'the default model'} …"):
-        model = open_to_diagnose(name, random=random, dtype=dtype, allow=allow)
+        model = open_to_diagnose(name, random=random, dtype=dtype, allow=allow, start=start)
         return diagnose(model, "random, sizes shrunk" if random else "of the checkpoint")
 
 
@@ -148,7 +153,7 @@ def _print(diagnosis: "Diagnosis") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from ...doctor import IDENTITIES
+    from ...doctor import FLOW_IDENTITIES, IDENTITIES
 
     console = Console(highlight=False)
     console.print(Text(f"{diagnosis.model}: {diagnosis.network}, model type {diagnosis.model_type}"))
@@ -156,24 +161,43 @@ def _print(diagnosis: "Diagnosis") -> None:
         Text(f"{diagnosis.blocks} blocks, {diagnosis.dtype}, weights {diagnosis.weights}", style="dim")
     )
     console.print(Text(f"described as {diagnosis.description}: {diagnosis.why}"))
+    console.print(Text(f"start of text: {_say_start(diagnosis.start)}"), soft_wrap=True)
     console.print(Text(f"contributions by the {diagnosis.kernel} kernel", style="dim"))
     console.print()
     table = Table(box=None, pad_edge=False)
     table.add_column("relative error, by tokens")
     for length in diagnosis.errors:
         table.add_column(str(length), justify="right")
-    for identity in IDENTITIES:
+    for identity in (*IDENTITIES, *FLOW_IDENTITIES):
         cells = [_write(errors.get(identity), diagnosis.tolerance) for errors in diagnosis.errors.values()]
         table.add_row(Text(identity.statement), *cells)
     console.print(table)
     console.print()
     if diagnosis.proven:
         console.print(f"[bold green]proven[/]: no error above {diagnosis.tolerance:.0e}", soft_wrap=True)
+        if diagnosis.flow_failure is not None:
+            text = Text.assemble(("without flow", "bold yellow"), f": {diagnosis.flow_failure}")
+            console.print(text, soft_wrap=True)
+            console.print("Use another method: logit and alti-logit need no flow.", soft_wrap=True)
         return
     console.print(Text.assemble(("not proven", "bold red"), f": {diagnosis.failure}"), soft_wrap=True)
     console.print(Text(diagnosis.hint or ""), soft_wrap=True)
     if diagnosis.fits:
         console.print(Text(f"Catalogued descriptions that fit: {', '.join(diagnosis.fits)}."), soft_wrap=True)
+
+
+def _say_start(start: "Start") -> str:
+    """Say what stands before a text, and why."""
+    if start.chosen == "tokenizer":
+        return f"{start.text}, which its tokenizer adds" if start.text else "as its tokenizer adds"
+    if start.chosen == "given":
+        return f"{start.text or 'none'}, as given"
+    if start.chosen == AS_GIVEN:
+        return "none is put before token ids and sources of translations"
+    found, ranked = start.likelihoods, sorted(start.likelihoods.items(), key=lambda each: -each[1])
+    listed = ", ".join(f"{name} {value:.2f}" for name, value in ranked)
+    chosen = f"{start.text}, after which" if start.text else "none was found:"
+    return f"{chosen} plain sentences have {listed} nats per token" if found else "none was found"
 
 
 def _write(error: float | None, tolerance: float) -> Any:
@@ -193,15 +217,26 @@ def _print_families(found: "list[Diagnosis]") -> None:
     from ...models.testing.tiny_families import FAMILIES
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("family", "model type", "described as", "error", ""):
+    for heading in ("family", "model type", "described as", "error", "ledger", "flow"):
         table.add_column(heading, no_wrap=True)
     for each in found:
         state = Text("proven", style="green") if each.proven else Text(each.failure or "", style="bold red")
         error = f"{each.largest:.0e}" if each.errors else ""
-        table.add_row(each.model, each.model_type, each.description, error, state)
+        flow = Text("") if not each.proven else Text("proven", style="green")
+        if each.flow_failure is not None:
+            flow = Text("refused", style="bold yellow")
+        table.add_row(each.model, each.model_type, each.description, error, state, flow)
     console = Console(highlight=False)
     console.print(table)
     proven = sum(each.proven for each in found)
-    console.print(f"\n{proven} of {len(found)} proven in {found[0].dtype} with transformers {__version__}")
+    for each in found:
+        if each.flow_failure is not None:
+            console.print(Text(f"{each.model} without flow: {each.flow_failure}"), soft_wrap=True)
+    traced = sum(each.proven and each.flow_failure is None for each in found)
+    console.print(
+        f"\n{proven} of {len(found)} proven, {traced} with flow, in {found[0].dtype} with transformers "
+        f"{__version__}",
+        soft_wrap=True,
+    )
     absent = [name for name in FAMILIES if name not in {each.model for each in found}]
     console.print(f"absent from this version: {', '.join(absent) or 'none'}", soft_wrap=True)

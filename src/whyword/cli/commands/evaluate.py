@@ -52,7 +52,9 @@ def evaluate(
     methods: Annotated[
         str,
         typer.Option(
-            "--methods", metavar="METHODS", help="paper (those of its table), all, or names with commas."
+            "--methods",
+            metavar="METHODS",
+            help="paper (those of its table), all, or names with commas; flow@9: at depth 9.",
         ),
     ] = "paper",
     conventions: Annotated[
@@ -84,6 +86,23 @@ def evaluate(
             help="Share of tokens erased for comprehensiveness and sufficiency; 0: not measured.",
         ),
     ] = 0.2,
+    swaps: Annotated[
+        int,
+        typer.Option(
+            "--swaps",
+            min=0,
+            metavar="N",
+            help="Swap each token for N random words, and compare what changes with the scores; 0: do not.",
+        ),
+    ] = 0,
+    swap_depths: Annotated[
+        str,
+        typer.Option(
+            "--swap-depths",
+            metavar="DEPTHS",
+            help="Where: input (the token), or depths of the residual stream, with commas.",
+        ),
+    ] = "input",
     pipeline: Annotated[
         str | None,
         typer.Option(
@@ -103,6 +122,15 @@ def evaluate(
         Path | None,
         typer.Option(
             "--expect", metavar="FILE", help="CSV of expected MRR; differences above 0.02 are listed."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--start",
+            metavar="TOKEN",
+            help="What stands before a text: auto, none, bos, tokenizer, or a token.",
+            show_default="auto; with --conventions paper, tokenizer",
         ),
     ] = None,
     dtype: Dtype = None,
@@ -147,6 +175,9 @@ def evaluate(
             pipeline=pipeline,
             batch_size=batch_size,
             seed=seed,
+            start=start,
+            swaps=swaps or None,
+            swap_depths=[_read_place(place) for place in swap_depths.split(",")],
         )
     if json:
         print_json(report.to_dict())
@@ -158,25 +189,37 @@ def evaluate(
         _compare(expect, report)
 
 
+def _read_place(place: str) -> int | None:
+    place = place.strip()
+    if place == "input":
+        return None
+    if not place.isdecimal():
+        raise InputError(f"--swap-depths has {place!r}.", "Give input, or numbers of depths, with commas.")
+    return int(place)
+
+
 def print_reports(reports: "list[Report]") -> None:
-    """Print the table of MRR, and the signature of each run."""
+    """Print MRR, agreement with swaps where it was measured, the best depth, and the signatures."""
     from rich.console import Console
     from rich.text import Text
 
-    from ...evaluation.tables import lay_out, say_signature
+    from ...evaluation.tables import lay_out, list_metrics, say_depth, say_signature
     from ...view.sheet import print_sheet
 
-    sheet = lay_out(reports, write=lambda cell: f"{cell.mean:.3f}")
     console = Console(highlight=False)
-    print_sheet(replace(sheet, headings=tuple(map(_fold, sheet.headings))), console)
+    for metric in ("MRR", *(metric for metric in list_metrics(reports) if "rank correlation" in metric)):
+        sheet = lay_out(reports, metric, write=lambda cell: f"{cell.mean:.3f}")
+        print_sheet(replace(sheet, headings=tuple(map(_fold, sheet.headings))), console)
     for report in reports:
+        for depths in report.depths:
+            console.print(Text(say_depth(depths)))
         console.print(Text(say_signature(report.settings), style="dim"), soft_wrap=True)
 
 
 def _fold(heading: str) -> str:
     """Write a heading narrow, so that a table of one run fits 80 columns."""
     short = {"skipped": "skip", "accuracy": "acc.", "Distance": "dist."}.get(heading, heading)
-    return short.replace("-", "-\n").replace(": ", ":\n").replace("Grad ", "Grad\n")
+    return short.replace("-", "-\n").replace("@", "@\n").replace(": ", ":\n").replace("Grad ", "Grad\n")
 
 
 def _compare(path: Path, report: "Report") -> None:

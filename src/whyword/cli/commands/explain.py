@@ -11,11 +11,14 @@ from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
 from ..options import (
     METHOD_HELP,
+    Depth,
     FoilWords,
     Ids,
     MaxMemory,
     MethodName,
     NoFoil,
+    OldBos,
+    OldNoBos,
     Output,
     PromptText,
     TargetWord,
@@ -23,12 +26,12 @@ from ..options import (
 )
 from ..reporting import (
     Allow,
-    Bos,
     Chat,
     Debug,
     Dtype,
     Json,
     ModelNames,
+    StartToken,
     print_json,
     print_view,
     reporting,
@@ -66,6 +69,7 @@ def explain(
         list[MethodName] | None,
         typer.Option("--method", metavar="METHOD", help=METHOD_HELP, show_default=DEFAULT_METHOD),
     ] = None,
+    depth: Depth = None,
     by: Annotated[
         By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, depth, token or word.")
     ] = By.block,
@@ -84,7 +88,7 @@ def explain(
         int | None,
         typer.Option("--continue", min=1, metavar="N", help="Generate N tokens and explain each of them."),
     ] = None,
-    bos: Bos = None,
+    start: StartToken = "auto",
     chat: Chat = False,
     ids: Ids = False,
     dtype: Dtype = None,
@@ -92,6 +96,8 @@ def explain(
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
 ) -> None:
     """Explain which words made the model prefer one word over another, block by block, with the proof."""
     from ...trace.memory_plan import read_size
@@ -110,22 +116,23 @@ def explain(
             "Every generated token is its own target: leave them out.",
         )
     if account and (
-        continue_ is not None or not all(METHODS[each.value].keeps_mixing for each in method or [])
+        continue_ is not None or not all(METHODS[each.value].keeps_mixing for each in method or ())
     ):
         raise InputError(
             "--account was given with --continue, or with a method that keeps no mixing.",
             "It is of one token, by alti-logit: leave them out.",
         )
     question = _Question(
-        read_source(prompt, bos=bos, chat=chat, ids=ids),
+        read_source(prompt, start=start, chat=chat, ids=ids),
         read_word(target, ids),
         None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
-        [each.value for each in method] if method else [DEFAULT_METHOD],
+        [each.value for each in method] if method else ["alti-logit" if account else DEFAULT_METHOD],
+        depth,
         continue_,
         max_memory,
     )
     documents: list[dict[str, Any]] = []
-    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
+    for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
         for explained in question.answer(loaded):
             documents.append(_describe(explained, account))
             if not json and not output:
@@ -150,6 +157,7 @@ class _Question:
     foil: Any
     """A list of words or ids, "auto", or None."""
     methods: Sequence[str]
+    depth: int | None
     new_tokens: int | None
     """None: explain the next token only."""
     max_memory: str | None
@@ -168,6 +176,7 @@ class _Question:
                     target=self.target,
                     foil=self.foil,
                     methods=self.methods,
+                    depth=self.depth,
                     max_memory=self.max_memory,
                 )
             yield from (compared[method] for method in self.methods)
@@ -179,6 +188,7 @@ class _Question:
                     self.source.prompt(model),
                     foil=self.foil,
                     method=method,
+                    depth=self.depth,
                     new_tokens=self.new_tokens,
                     max_memory=self.max_memory,
                 ).complete()

@@ -35,6 +35,7 @@ def models(
 
 def _list() -> dict[str, Any]:
     from ...models.bundled.fetch import DEFAULT, FETCHABLE, cached
+    from ...models.bundled.starts import choose_start, list_records
     from ...models.catalogue import CATALOGUE
 
     here = {entry.name: entry for entry in cached()}
@@ -52,6 +53,11 @@ def _list() -> dict[str, Any]:
                 "intact": here[name].intact if name in here else None,
             }
             for name, source in FETCHABLE.items()
+        ],
+        "starts": [
+            {name: record[name] for name in ("model", "weights", "likelihoods")}
+            | {"start": choose_start(record["likelihoods"])}
+            for record in list_records()
         ],
     }
 
@@ -74,5 +80,13 @@ def _print(document: dict[str, Any]) -> None:
             )
         console.print(Text(f"  {model['name']}{default} ({state})"))
         console.print(Text(f"      {model['about']}; {model['licence']}", style="dim"))
+    if document["starts"]:
+        console.print()
+        console.print("[bold]Starts of text[/] that were found, in nats per token of plain sentences:")
+    for found in document["starts"]:
+        ranked = sorted(found["likelihoods"].items(), key=lambda each: -each[1])
+        listed = ", ".join(f"{name} {value:.2f}" for name, value in ranked)
+        console.print(Text(f"  {found['model']} ({found['weights'][:12]}): {found['start']}"))
+        console.print(Text(f"      {listed}", style="dim"))
     console.print()
     console.print("Any other model: -m with a name on the hub, a folder with safetensors, or a .gguf file.")

@@ -4,15 +4,26 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options import FoilWords, Ids, MaxMemory, NoFoil, PromptText, TargetWord, UnitOutput, moved
+from ..options import (
+    FoilWords,
+    Ids,
+    MaxMemory,
+    NoFoil,
+    OldBos,
+    OldNoBos,
+    PromptText,
+    TargetWord,
+    UnitOutput,
+    moved,
+)
 from ..reporting import (
     Allow,
-    Bos,
     Chat,
     Debug,
     Dtype,
     Json,
     ModelName,
+    StartToken,
     print_json,
     reporting,
     show_progress,
@@ -53,7 +64,7 @@ def neurons(
         ),
     ] = 10,
     output: UnitOutput = None,
-    bos: Bos = None,
+    start: StartToken = "auto",
     chat: Chat = False,
     ids: Ids = False,
     dtype: Dtype = None,
@@ -61,6 +72,8 @@ def neurons(
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
     data: Annotated[
         list[str] | None,
         moved(
@@ -106,8 +119,8 @@ def neurons(
     if max_memory is not None:
         read_size(max_memory)
     foils: Any = None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto"
-    source = read_source(prompt, bos=bos, chat=chat, ids=ids)
-    (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or ())
+    source = read_source(prompt, start=start, chat=chat, ids=ids)
+    (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or (), start=start)
     with show_progress(f"Looking into {loaded.name} …"):
         document = neurons(
             loaded,

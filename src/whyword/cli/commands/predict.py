@@ -4,7 +4,19 @@ from typing import Annotated, Any
 
 import typer
 
-from ..reporting import Allow, Bos, Chat, Debug, Dtype, Json, ModelNames, print_json, reporting, show_progress
+from ..options import OldBos, OldNoBos
+from ..reporting import (
+    Allow,
+    Chat,
+    Debug,
+    Dtype,
+    Json,
+    ModelNames,
+    StartToken,
+    print_json,
+    reporting,
+    show_progress,
+)
 from ..sources import open_models, read_source
 
 __all__ = ["predict"]
@@ -17,20 +29,22 @@ def predict(
     ],
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="How many tokens to show.")] = 10,
     model: ModelNames = None,
-    bos: Bos = None,
+    start: StartToken = "auto",
     chat: Chat = False,
     ids: Annotated[bool, typer.Option("--ids", help="The prompt is token ids.")] = False,
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
+    bos: OldBos = False,
+    no_bos: OldNoBos = False,
 ) -> None:
     """List the tokens that the model would continue with, with logits and probabilities."""
     from ...pipeline.one_prompt import predict
 
-    source = read_source(prompt, bos=bos, chat=chat, ids=ids)
+    source = read_source(prompt, start=start, chat=chat, ids=ids)
     documents: list[dict[str, Any]] = []
-    for loaded in open_models(model, dtype=dtype, allow=allow or ()):
+    for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
         with show_progress(f"Running {loaded.name} …"):
             predicted = predict(loaded, source.prompt(loaded), top=top)
         documents.append(predicted.to_dict())

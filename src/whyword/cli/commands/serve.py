@@ -7,7 +7,7 @@ import typer
 from ...errors import InputError
 from ...serve.access import LOCAL, LOOPBACK, Access, Limits
 from ..interruption import name_command, when_stopped
-from ..reporting import Allow, Debug, Dtype, ModelNames, reporting, tell
+from ..reporting import Allow, Debug, Dtype, ModelNames, StartToken, reporting, tell
 
 __all__ = ["serve"]
 
@@ -32,6 +32,7 @@ def serve(
         int, typer.Option("--max-tokens", min=1, metavar="N", help="The longest prompt that is answered.")
     ] = LOCAL.limits.tokens,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    start: StartToken = "auto",
     dtype: Dtype = None,
     allow: Allow = None,
     debug: Debug = False,
@@ -50,7 +51,7 @@ def serve(
     from ..sources import open_models
 
     opened = open_socket(host, port)  # before models are loaded: a port that is taken is told at once
-    loaded = list(open_models(model, dtype=dtype, allow=allow or ()))
+    loaded = list(open_models(model, dtype=dtype, allow=allow or (), start=start))
     access = make_access(host, allow_host or (), Access(limits=Limits(tokens=max_tokens)))
     address = _spell_address(host, opened.getsockname()[1])
 

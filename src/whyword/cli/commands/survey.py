@@ -8,7 +8,18 @@ import typer
 from ...errors import InputError
 from ..interruption import name_command, say_kept, when_stopped
 from ..options import DataFolder, DatasetNames, Limit, SplitText, UnitOutput
-from ..reporting import Allow, Debug, Dtype, Json, ModelName, print_json, reporting, show_progress, tell
+from ..reporting import (
+    Allow,
+    Debug,
+    Dtype,
+    Json,
+    ModelName,
+    StartToken,
+    print_json,
+    reporting,
+    show_progress,
+    tell,
+)
 from ..sources import open_models, read_dataset_files
 
 if TYPE_CHECKING:
@@ -44,6 +55,7 @@ def survey(
     limit: Limit = None,
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Show the N strongest.")] = 10,
     output: UnitOutput = None,
+    start: StartToken = "auto",
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,
@@ -64,7 +76,7 @@ def survey(
     for path in output or []:
         require_format(path, SURVEY_SCHEMA if neuron is None else ANSWERS_SCHEMA)
     groups, read = read_split(split), read_dataset_files(datasets, data)
-    (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or ())
+    (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or (), start=start)
     if neuron is None:
         document = _survey(loaded, read, groups, "heads" if heads else "neurons", (out, limit, top))
     else:

@@ -21,6 +21,7 @@ export function renderComparison(comparison, id) {
       "Method by method",
       "map",
       ...paragraph("lead", ...sentence(wordingOf(comparison).lead)),
+      ...paragraph("lead", ...sentence(wordingOf(comparison).sink)),
       element("div", { class: "controls" }, unitSwitch(draw)),
       scroller(table),
     ),

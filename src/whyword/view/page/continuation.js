@@ -29,6 +29,7 @@ export function renderContinuation(continuation, id, _, first = 0) {
       "Token by token",
       "triangle",
       ...paragraph("lead", ...sentence(wordingOf(continuation).lead)),
+      ...paragraph("lead", ...sentence(wordingOf(continuation).sink)),
       element("div", { class: "controls" }, legend(scale, explanations[0])),
       scroller(triangle(explanations, scale, start, show)),
     ),

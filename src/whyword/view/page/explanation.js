@@ -13,10 +13,12 @@ import { predictionTable } from "./prediction_table.js";
 import { promptText } from "./prompt_text.js";
 import { routeGraph } from "./route_graph.js";
 import { sentence, wordingOf } from "./sentences.js";
+import { tokenNames } from "./token_columns.js";
 
 /** `opening`: which picture of flow comes first ("depth", "routes"), and how many routes it shows. */
 export function renderExplanation(explanation, id, opening = {}) {
-  const flow = explanation.flow ? [flowMap(explanation, id), routeGraph(explanation, id, opening.routes)] : [];
+  const named = { ...explanation, tokens: tokenNames(explanation).map((text, index) => ({ ...explanation.tokens[index], text })) };
+  const flow = explanation.flow ? [flowMap(named, id), routeGraph(named, id, opening.routes)] : [];
   const early = opening.first === "routes" ? [...flow].reverse() : opening.first === "depth" ? flow : [];
   return [
     reportHeader(explanation),
@@ -34,6 +36,7 @@ export function renderExplanation(explanation, id, opening = {}) {
 
 /** The answer: what attention and the MLPs made, and the strongest words. */
 function answerText(explanation) {
-  const { decision, answer } = wordingOf(explanation);
-  return element("p", { class: "answer" }, ...sentence(decision), decision && answer ? " " : "", ...sentence(answer));
+  const { decision, answer, sink } = wordingOf(explanation);
+  const said = [decision, answer, sink].filter(Boolean).flatMap((each, index) => [index > 0 ? " " : "", ...sentence(each)]);
+  return element("p", { class: "answer" }, ...said);
 }

@@ -7,6 +7,7 @@ import { element, heading, paragraph, scroller, section, tableOf } from "./eleme
 import { isShortcut, STEPS } from "./grid_walking.js";
 import { signed, total } from "./numbers.js";
 import { sentence, wordingOf } from "./sentences.js";
+import { tokenNames } from "./token_columns.js";
 import { quotedWord, visibleText } from "./visible_text.js";
 
 const READ = 4; // positions that are named for a head
@@ -25,15 +26,16 @@ export function headMap(explanation) {
 }
 
 /** What a head adds by reading which positions: the strongest with their numbers, and all of them tinted. */
-function describeHead({ by_head: byHead, tokens }, block, head) {
-  const values = byHead[block][head];
+function describeHead(explanation, block, head) {
+  const values = explanation.by_head[block][head];
+  const tokens = tokenNames(explanation);
   const scale = makeScale(values);
-  const pieces = tokens.flatMap((token, index) => {
-    const text = element("span", { class: "piece", title: signed(values[index], 4) }, visibleText(token.text));
+  const pieces = tokens.flatMap((name, index) => {
+    const text = element("span", { class: "piece", title: signed(values[index], 4) }, visibleText(name));
     return [paint(text, values[index], scale), " "];
   });
   const strongest = tokens
-    .map(({ text }, index) => ({ text, score: values[index] }))
+    .map((text, index) => ({ text, score: values[index] }))
     .sort((one, two) => Math.abs(two.score) - Math.abs(one.score))
     .slice(0, READ)
     .filter(({ score }) => Number(score.toFixed(3)) !== 0);

@@ -4,11 +4,18 @@
 
 import { paint, scaleOf, shown } from "./colour_scale.js";
 import { element } from "./elements.js";
+import { total } from "./numbers.js";
 import { PROSE, TOKEN, visibleParts, visibleText } from "./visible_text.js";
 
 export function promptText(explanation) {
   const scale = scaleOf(explanation, explanation.scores);
   const text = element("p", { class: "prompt", dir: "auto", tabindex: "0", role: "group", "aria-label": "Prompt" });
+  const first = explanation.start?.tokens ?? 0;
+  if (first > 0) {
+    const score = total(explanation.scores.slice(0, first));
+    const begun = element("span", { class: "piece start", title: shown(score, { ...scale, digits: 4 }) }, "start");
+    text.append(paint(begun, score, scale), " ");
+  }
   for (const piece of promptPieces(explanation)) {
     const part = element("span", { class: piece.forced ? "piece forced" : "piece", title: shown(piece.score, { ...scale, digits: 4 }) });
     part.append(...visibleParts(piece.text, PROSE)); // not isolated: words run on over pieces, from right to left too

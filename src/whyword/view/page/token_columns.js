@@ -6,29 +6,39 @@ import { element, heading } from "./elements.js";
 import { total } from "./numbers.js";
 import { visibleText } from "./visible_text.js";
 
-export function tokenColumns({ tokens, forced }) {
-  return tokens.map((token, index) =>
-    joinTokens([index], token.text, String(index + 1), token.special, index >= tokens.length - forced),
+/** The names of tokens: their texts; the start of text is named so. */
+export function tokenNames({ tokens, start }) {
+  return tokens.map((token, index) => (index < (start?.tokens ?? 0) ? "start" : token.text));
+}
+
+export function tokenColumns(explanation) {
+  const { tokens, forced } = explanation;
+  return tokenNames(explanation).map((name, index) =>
+    joinTokens([index], name, String(index + 1), tokens[index].special, index >= tokens.length - forced),
   );
 }
 
 /** Tokens that share a word make one column, which shows the text they cover. */
-export function wordColumns({ text, tokens, forced }) {
+export function wordColumns({ text, tokens, forced, start }) {
   const characters = Array.from(text); // offsets count code points
   const words = new Map();
-  tokens.forEach((token, index) => words.set(token.word, [...(words.get(token.word) ?? []), index]));
-  return [...words.values()].map((members) => {
+  tokens.forEach((token, index) => place(words, index < (start?.tokens ?? 0) ? "start" : token.word, index));
+  return [...words].map(([word, members]) => {
     const own = members.map((index) => tokens[index]);
     const covered = characters.slice(own[0].start, Math.max(...own.map((token) => token.end))).join("");
     const [first, last] = [members[0] + 1, members.at(-1) + 1];
     return joinTokens(
       members,
-      own[0].special ? own[0].text : covered.trim() || covered,
+      word === "start" ? word : own[0].special ? own[0].text : covered.trim() || covered,
       first === last ? String(first) : `${first}–${last}`,
       own[0].special,
       members.some((index) => index >= tokens.length - forced),
     );
   });
+}
+
+function place(words, word, index) {
+  words.set(word, [...(words.get(word) ?? []), index]);
 }
 
 function joinTokens(members, text, place, special, forced) {

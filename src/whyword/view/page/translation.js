@@ -62,6 +62,7 @@ function contrastedPlace({ foils }) {
 /** A list of blocks: all together, or one of them. */
 function blockChoice({ by_block: byBlock }, choose) {
   const options = byBlock.map((_, block) => element("option", { value: String(block) }, `decoder block ${block + 1}`));
+  if (byBlock.length === 1) return ""; // the method has no blocks
   const list = element("select", { "aria-label": "Decoder block" }, element("option", { value: "" }, "all blocks"), ...options);
   list.addEventListener("change", () => choose(list.value === "" ? null : Number(list.value)));
   return list;
