@@ -31,6 +31,7 @@ ORDER = (
     "data",
     "alignment",
     "inside",
+    "sweep",
     "evaluation",
     "serve",
     "cli",

@@ -280,6 +280,11 @@ def find_down(module: nn.Module, mlp: Mlp) -> nn.Module:
 
 def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "written model"]:
     """Read a projection's weight as a matrix that is applied from the right."""
+    if not isinstance(getattr(module, "weight", None), Tensor):
+        raise ModelError(
+            f"{type(module).__name__} has no weight that updates could be computed from.",
+            "Name the module that holds the matrix in the description: whyword.load(..., architecture=...).",
+        )
     weight = cast(Tensor, module.weight).detach()
     if weight.is_meta or not weight.is_floating_point():
         raise ModelError(
