@@ -291,8 +291,7 @@ def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "writt
             f"The weights of {type(module).__name__} are {weight.dtype} on {weight.device}.",
             "Load the model unquantised and on a device: updates are computed from its weights.",
         )
-    is_transposed = isinstance(module, nn.Linear)
-    return (weight.T if is_transposed else weight).to(dtype)
+    return (weight.T if isinstance(module, nn.Linear) else weight).to(dtype)
 
 
 def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " model"] | None:
