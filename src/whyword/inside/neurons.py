@@ -11,7 +11,8 @@ from torch import Tensor
 from ..ask.prompt import Prompt, token_text
 from ..ask.question import choose
 from ..attribute.methods import measure_of
-from ..document.kinds import NEURON_NOTES, NEURONS_SCHEMA
+from ..document.kinds import NEURONS_SCHEMA
+from ..document.notes import NEURON_NOTES
 from ..document.numbers import inside, misfit, read_tensor, require_index, require_length
 from ..errors import InputError
 from ..ledger.neuron_updates import NeuronEntries, push_forward, settle_neurons

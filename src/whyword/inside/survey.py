@@ -14,7 +14,8 @@ from torch import Tensor
 
 from ..ask.start_of_text import find_start
 from ..data import Dataset, Example
-from ..document.kinds import SURVEY_NOTES, SURVEY_SCHEMA
+from ..document.kinds import SURVEY_SCHEMA
+from ..document.notes import SURVEY_NOTES
 from ..errors import InputError
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model

@@ -280,14 +280,18 @@ def find_down(module: nn.Module, mlp: Mlp) -> nn.Module:
 
 def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "written model"]:
     """Read a projection's weight as a matrix that is applied from the right."""
+    if not isinstance(getattr(module, "weight", None), Tensor):
+        raise ModelError(
+            f"{type(module).__name__} has no weight that updates could be computed from.",
+            "Name the module that holds the matrix in the description: whyword.load(..., architecture=...).",
+        )
     weight = cast(Tensor, module.weight).detach()
     if weight.is_meta or not weight.is_floating_point():
         raise ModelError(
             f"The weights of {type(module).__name__} are {weight.dtype} on {weight.device}.",
             "Load the model unquantised and on a device: updates are computed from its weights.",
         )
-    is_transposed = isinstance(module, nn.Linear)
-    return (weight.T if is_transposed else weight).to(dtype)
+    return (weight.T if isinstance(module, nn.Linear) else weight).to(dtype)
 
 
 def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " model"] | None:

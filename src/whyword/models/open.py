@@ -15,7 +15,7 @@ from .catalogue import describe, refuse
 from .gguf_header import require_whole_gguf
 from .load_failure import explaining_failure
 from .model import Model
-from .requirements import require_attention, require_possible_sizes, require_same_stacks
+from .requirements import require_attention, require_parts, require_possible_sizes, require_same_stacks
 
 __all__ = ["name_source", "open_model", "read_config", "read_dtype"]
 
@@ -64,13 +64,10 @@ def open_model(
 def _fit(network: Any, tokenizer: Any, architecture: Architecture | None, name: str) -> Model:
     """Find the description of a network, and check that it can be one."""
     if not network.config.is_encoder_decoder:
-        refuse(network)
-    if network.get_output_embeddings() is None:
-        raise ModelError(
-            f"{type(network).__name__} has no unembedding.", "Choose a model that predicts tokens."
-        )
+        refuse(network.config, type(network).__name__)
+    config = require_parts(network)
     if architecture is None:
-        architecture = describe(network.config.get_text_config())
+        architecture = describe(config)
     require_same_stacks(network, architecture)
     require_attention(network, architecture)
     return Model(

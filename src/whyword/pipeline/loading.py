@@ -107,8 +107,36 @@ def prove(model: Model, ids: Sequence[int] | None = None) -> float:
     """Prove all identities on a prompt, by default a short one; return the largest error of a ledger.
 
     The recorded run must give the logits of an untouched run: this catches wrong positions, and hooks that
-    change something. No position may see those after it.
+    change something. No position may see those after it. A network that fails in any other way is refused
+    too: it is not what its description says.
     """
+    try:
+        return _prove(model, ids)
+    except (WhywordError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise _explain_misfit(model, error) from error
+
+
+def _explain_misfit(model: Model, error: Exception) -> ModelError:
+    """Say whether a network cannot be run at all, or cannot be recorded by its description."""
+    name = type(model.network).__name__
+    try:
+        with keep_precision(model.dtype):
+            run(model, [probe(model)])
+    except Exception as own:
+        return ModelError(
+            f"{name} cannot be run on token ids alone: {type(own).__name__}: {first_line(own)}",
+            "Load a model that predicts the next token from token ids.",
+        )
+    return ModelError(
+        f"{name} does not work as its description ({model.architecture.name}) says: "
+        f"{type(error).__name__}: {first_line(error)}",
+        "Pass your own description with whyword.load(..., architecture=...).",
+    )
+
+
+def _prove(model: Model, ids: Sequence[int] | None) -> float:
     ids = probe(model) if ids is None else list(ids)
     prompts, sources = [ids], None
     if model.encoder_stack is not None:  # two sources of different length: padding and its mask

@@ -72,7 +72,7 @@ def explain(
     depth: Depth = None,
     by: Annotated[
         By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, depth, token or word.")
-    ] = By.block,
+    ] = By.word,
     top: Top = None,
     routes: Annotated[
         int | None,
