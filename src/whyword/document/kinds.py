@@ -70,6 +70,8 @@ class Kind:
     """What it is shown by in the terminal unless told otherwise."""
     frame: str | None = None
     """Home of what makes a data frame of it."""
+    wide_frame: str | None = None
+    """The same with a column for each block, where it has one."""
     wording: str | None = None
     """Home of what gives the sentences that pages show with it, the question first."""
 
@@ -85,6 +87,7 @@ _SCORES = {
 }
 """What shows scores of tokens."""
 _SCORES_FRAME = "view.data_frames:make_frame"
+_WIDE_FRAME = "view.data_frames:make_wide_frame"
 _HEADS = {"head": dict.fromkeys((".png", ".svg"), "view.unit_plots:render_heads")}
 _FLOW = {
     "depth": {
@@ -110,6 +113,7 @@ KINDS: tuple[Kind, ...] = (
         views={**_HEADS, **_FLOW},
         by="word",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_explanation",
     ),
     Kind(
@@ -121,6 +125,7 @@ KINDS: tuple[Kind, ...] = (
         formats=_SCORES,
         by="block",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_continuation",
     ),
     Kind(
@@ -133,6 +138,7 @@ KINDS: tuple[Kind, ...] = (
         views=_HEADS,
         by="token",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_comparison",
     ),
     Kind(
@@ -144,6 +150,7 @@ KINDS: tuple[Kind, ...] = (
         formats=_SCORES,
         by="word",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_translation",
     ),
     Kind(
