@@ -85,7 +85,7 @@ def load_by_name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 
 def test_a_model_by_name(load_by_name: Callable[[str], list[str]]) -> None:
     (line,) = load_by_name(
-        "whyword.explain(whyword.load('someone/tiny'), 'A report', target='has', foil=None)"
+        "whyword.explain(whyword.load('someone/tiny', start='none'), 'A report', target='has', foil=None)"
     )
     assert line.startswith("<Explanation: why ' has' after 2 tokens; flow on someone/tiny, logit")
 

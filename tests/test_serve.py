@@ -92,7 +92,7 @@ def test_models_methods_and_limits(client: httpx.Client, toy: whyword.Model) -> 
     ("route", "more"),
     [
         ("explain", {"target": "has", "foil": "have", "method": "logit"}),
-        ("explain", {"target": "has", "foil": ["have", 17], "account": True}),
+        ("explain", {"target": "has", "foil": ["have", 17], "method": "alti-logit", "account": True}),
         ("explain", {"foil": None}),
         ("compare", {"target": "has", "methods": ["logit", "erasure", "gradient-norm"]}),
         ("neurons", {"target": "has", "foil": "have", "top": 3}),

@@ -120,7 +120,7 @@ class Explaining(Choosing):
             self.read(model, limits),
             target=self.target,
             foil=self.foil,
-            method=self.method,
+            method="alti-logit" if self.account and "method" not in self.model_fields_set else self.method,
             depth=self.depth,
         )
         return describe_fully(found) if self.account else found.to_dict()
