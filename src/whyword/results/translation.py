@@ -83,7 +83,7 @@ class TranslationDocument:
     """The explained tokens that may be hallucinated: almost nothing of them came from the source."""
     ledgers: tuple[LedgerRecord, ...]
     """One for each token that is explained."""
-    flow: JointFlowRecord | None = None
+    joint_flow: JointFlowRecord | None = None
     """The logits at every depth, where the method traces them."""
     notes: dict[str, str] = field(default_factory=dict)
     """What is exact, what is heuristic, and what to use it for."""
@@ -191,7 +191,7 @@ class Translation(Shown):
             "threshold": self.threshold,
             "flagged": self.flagged,
             "ledgers": [ledger_to_dict(ledger) for ledger in self.ledgers],
-            **({} if self.traced is None else {"flow": _flow_to_dict(self.traced)}),
+            **({} if self.traced is None else {"joint_flow": _flow_to_dict(self.traced)}),
             "notes": notes_of([self.method]),
         }
 
@@ -232,7 +232,7 @@ class Translation(Shown):
             source_shares=None if shares is None else read_tensor("source_shares", shares, (steps,)),
             threshold=declared.threshold,
             ledgers=tuple(ledgers),
-            traced=None if declared.flow is None else _read_flow(declared),
+            traced=None if declared.joint_flow is None else _read_flow(declared),
         )
 
 
@@ -242,7 +242,7 @@ def _flow_to_dict(flow: JointFlow) -> dict[str, Any]:
 
 def _read_flow(declared: TranslationDocument) -> JointFlow:
     """Make the flow of the part of a document that holds it."""
-    flow, source = declared.flow, len(declared.source.tokens)
+    flow, source = declared.joint_flow, len(declared.source.tokens)
     assert flow is not None
     steps, prefix, depths = (
         len(declared.choices),
@@ -257,11 +257,11 @@ def _read_flow(declared: TranslationDocument) -> JointFlow:
         "encoder_bias": (steps, None),
     }
     read = {
-        name: read_tensor(f"flow.{name}", getattr(flow, name), shape, torch.float64)
+        name: read_tensor(f"joint_flow.{name}", getattr(flow, name), shape, torch.float64)
         for name, shape in shapes.items()
     }
     if read["source"].shape[1] != read["encoder_bias"].shape[1]:
-        raise misfit("flow.encoder_bias", "it has not as many depths as flow.source")
+        raise misfit("joint_flow.encoder_bias", "it has not as many depths as joint_flow.source")
     return JointFlow(**read)
 
 
