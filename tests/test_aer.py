@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from whyword import InputError
 from whyword.alignment.aer import compare_files, score_links
 from whyword.alignment.links import FORMATS, Links, parse_links, require_inside, write_links
-from whyword.alignment.symmetry import SYMMETRISATIONS, symmetrise
+from whyword.alignment.symmetry import LINK_SYMMETRISATIONS, symmetrise
 from whyword.cli import application
 
 LINK = st.tuples(st.integers(0, 9), st.integers(0, 9))
@@ -128,7 +128,7 @@ def test_growing_stays_between_intersection_and_union(
     assert forward & backward <= grown <= forward | backward
     for side in (0, 1):  # no word that either direction linked is left alone
         assert {link[side] for link in grown} == {link[side] for link in forward | backward}
-    assert set(SYMMETRISATIONS) == {"intersection", "union", "grow-diag", "grow-diag-final"}
+    assert set(LINK_SYMMETRISATIONS) == {"intersection", "union", "grow-diag", "grow-diag-final"}
 
 
 @pytest.mark.parametrize(("name", "published"), [("fastalign", 28.5), ("mgiza", 20.9)])

@@ -572,12 +572,13 @@ def test_the_full_account(folder: str) -> None:
 
 def test_choices_of_options_are_those_of_the_library() -> None:
     """They are written twice where --help must not import what they name."""
-    from whyword.alignment.aligner import ALIGNMENT_METHODS
-    from whyword.alignment.alignment import CHOICES
-    from whyword.alignment.links import FORMATS
+    from whyword.alignment.line_formats import LINE_FORMATS
+    from whyword.alignment.linking import CHOICES
+    from whyword.alignment.method_choice import ALIGNMENT_METHODS
     from whyword.alignment.symmetry import SYMMETRISATIONS
     from whyword.alignment.token_scores import STEPS
-    from whyword.cli.commands.align import AlignmentMethod, Choice, LinkFormat, Step, Way
+    from whyword.alignment.words import WORDS
+    from whyword.cli.commands.align import AlignmentMethod, Choice, LineFormat, Step, Way, Words
     from whyword.cli.commands.evaluate import ConventionsName, EvidenceKind
     from whyword.cli.commands.explain import By
     from whyword.cli.commands.translate import TranslationBy
@@ -589,7 +590,8 @@ def test_choices_of_options_are_those_of_the_library() -> None:
     for options, table in {
         AlignmentMethod: ALIGNMENT_METHODS,
         Choice: CHOICES,
-        LinkFormat: FORMATS[:2],
+        LineFormat: LINE_FORMATS,
+        Words: WORDS,
         Step: STEPS,
         Way: SYMMETRISATIONS,
         ConventionsName: CONVENTIONS,

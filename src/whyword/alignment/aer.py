@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from .links import Link, LinkFile, Links, read_links, require_inside, require_parallel
 
-__all__ = ["Score", "compare_files", "score_links"]
+__all__ = ["Score", "compare_files", "find_interval", "score_links"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,18 @@ def score_links(pairs: Iterable[tuple[Collection[Link], Links]]) -> Score:
         own = frozenset(links)
         total += Score(len(own), len(gold.sure), len(own & gold.sure), len(own & gold.allowed))
     return total
+
+
+def find_interval(scores: Sequence[Score], draws: int = 1000, seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of the error rate: sentences are drawn with replacement."""
+    if not scores:
+        return 0.0, 0.0
+    counts = np.array([[each.links + each.sure, each.found_sure + each.found_allowed] for each in scores])
+    count = len(scores)
+    drawn = np.random.default_rng(seed).multinomial(count, [1 / count] * count, size=draws) @ counts
+    rates = 1 - drawn[:, 1] / np.maximum(drawn[:, 0], 1)
+    low, high = np.quantile(np.where(drawn[:, 0] > 0, rates, 0.0), (0.025, 0.975))
+    return float(low), float(high)
 
 
 def compare_files(

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Collection
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,11 @@ def _load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any
     except OSError:
         return None
     except (ValueError, ImportError, KeyError) as error:
+        if "sentencepiece" in str(error).lower() and find_spec("sentencepiece") is None:
+            raise ModelError(
+                f"The tokenizer of {source} needs sentencepiece, which is not installed.",
+                "Install it: pip install 'whyword[translate]'.",
+            ) from error
         raise ModelError(
             f"The tokenizer of {source} cannot be loaded: {first_line(error)}.",
             "Install what it needs, or pass one with whyword.load(..., tokenizer=...).",

@@ -66,7 +66,7 @@ def _favour(document: Document, value: float) -> Sentence:
 def name_strongest(document: Document) -> Sentence | None:
     """Name the words with the highest and the lowest scores."""
     measure, groups = read_measure(document), group_words(document)
-    scores = [sum(document["scores"][place] for place in places) for places in groups]
+    scores = [float(sum(document["scores"][place] for place in places)) for places in groups]
     begun = count_start(document) > 0
     words = list(zip(word_texts(document), scores, strict=True))[begun:]
     least = _SMALL * max((abs(score) for _, score in words), default=0.0)

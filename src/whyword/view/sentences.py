@@ -242,9 +242,9 @@ def _cover_logit(document: Document) -> str:
         first, scores = count_start(document), document["scores"]
         flow = document.get("flow")
         biases = ledger["logit"] - sum(scores) if flow is None else flow["bias"][flow["depth"]]
-        parts = [f"Words ({write_signed(sum(scores[first:]), 3)})"]
-        parts += [f"start ({write_signed(sum(scores[:first]), 3)})"] if first else []
-        return f"{', '.join(parts)} and biases ({write_signed(biases, 3)}) add up to {whole}."
+        parts = [f"Words ({write_signed(float(sum(scores[first:])), 3)})"]
+        parts += [f"start ({write_signed(float(sum(scores[:first])), 3)})"] if first else []
+        return f"{', '.join(parts)} and biases ({write_signed(float(biases), 3)}) add up to {whole}."
     sums = f"add up to {write_signed(sum(document['scores']), 3)}, attention’s part of {whole}"
     rest = "The other entries are not traced to tokens. The row of sums has its own colour scale."
     return f"The scores of all tokens {sums}. {rest}"

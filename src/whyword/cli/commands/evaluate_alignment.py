@@ -115,6 +115,7 @@ def _describe(report: "AlignmentReport") -> list[dict[str, object]]:
             "block": each.settings.block,
             "direction": each.direction,
             "aer": each.score.aer,
+            "interval": list(each.interval),
             "precision": each.score.precision,
             "recall": each.score.recall,
         }
