@@ -14,7 +14,7 @@ OLDEST_TESTS := $(addprefix tests/test_,cli.py doctor.py golden.py identities.py
   translation.py translators.py view.py) tests/test_baselines.py::test_every_family_is_explained_by_every_method
 BUILT_FROM := pyproject.toml setup.py src/whyword/maths/kernel.cpp
 
-.PHONY: demo install test lint types unit coverage docs sweep dist wheel install-oldest test-oldest picture clean
+.PHONY: demo install test lint types unit coverage fuzz sweep docs dist wheel install-oldest test-oldest picture clean
 .DEFAULT_GOAL := test
 
 # Explain one prediction of a real model by three methods; sets up its own environment.
@@ -62,6 +62,11 @@ unit: $(INSTALLED_DEV)
 # Which lines of the library the tests run, those of the command in processes of its own included.
 coverage: $(INSTALLED_DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) --cov --cov-report=term $(TESTS)
+
+# Ten thousand damaged inputs for every reader, and a hundred runs that two processes fight over and that are killed.
+fuzz: $(INSTALLED_DEV)
+	OMP_NUM_THREADS=1 WHYWORD_FUZZ=10000 WHYWORD_CYCLES=100 $(BIN)/python $(PYTEST) \
+	  tests/test_fuzz.py tests/test_kinds.py tests/test_evaluation.py -k "fuzz or mutated or killed"
 
 docs: $(INSTALLED_DEV)
 	$(BIN)/python docs/generate_command.py --check

@@ -208,6 +208,18 @@ def test_a_report_is_small() -> None:
     assert len(render_html([document]).encode()) <= 300_000
 
 
+def test_the_strongest_numbers_by_head_are_kept_and_their_sums() -> None:
+    document = make_document([f" word{index}" for index in range(600)], blocks=20, heads=9)
+    document["by_head"] = [
+        [[(place + 1) * 1e-4 for place in range(600)] for _ in range(9)] for _ in range(20)
+    ]
+    (shown,) = embedded(render_html([document]))
+    kept = [value for block in shown["by_head"] for head in block for value in head if value]
+    assert 90_000 < len(kept) <= 100_000
+    assert min(kept) > 0.004
+    assert shown["head_sums"][3][2] == pytest.approx(600 * 601 / 2 * 1e-4)
+
+
 def test_several_documents_are_one_file() -> None:
     page = render_html([KEYS, make_document(["A"], method="logit")])
     assert [document["method"] for document in embedded(page)] == ["alti-logit", "logit"]

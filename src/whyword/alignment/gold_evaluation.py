@@ -116,6 +116,10 @@ def evaluate_alignment(
     with write_folder_alone(out):
         open_run(journal, _SCHEMA, _describe(model, asked, reverse))
         done, ahead = list(read_lines(journal, _read_line)), look_ahead(asked.methods)
+        if any(each.keys() != done[0].keys() for each in done):
+            raise InputError(
+                f"The lines of {journal} differ in methods.", "Delete it: all is computed again."
+            )
         for start in range(len(done), len(asked.words), ahead):
             window = asked.words[start : start + ahead]
             found = _align_window(models, window, wanted, asked.languages, start)
@@ -256,7 +260,9 @@ def _write_line(found: _Found) -> str:
 
 
 def _read_line(line: Mapping[str, Any]) -> _Found:
-    return {key: frozenset((own, other) for own, other in links) for key, links in line.items()}
+    for key in line:
+        _read_key(key)
+    return {key: frozenset((int(own), int(other)) for own, other in links) for key, links in line.items()}
 
 
 def _add_up(model: Model, asked: Asked, done: Sequence[_Found]) -> AlignmentReport:

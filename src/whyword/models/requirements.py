@@ -1,16 +1,46 @@
 """Checks that a network fits its description."""
 
+import re
+from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from ..errors import ModelError
+from ..errors import ModelError, first_line
 from .architecture import Architecture, Attention
-from .load_failure import first_line
 from .model import optional_module, stack_module
 from .translators import TRANSLATORS
 
-__all__ = ["require_attention", "require_parts", "require_same_stacks"]
+__all__ = ["require_attention", "require_parts", "require_possible_sizes", "require_same_stacks"]
+
+_COUNT = re.compile(r"(num_|n_)\w*(layers?|experts?)|(encoder|decoder)_layers")
+"""Names of config attributes that count modules."""
+_MOST_MODULES = 1000
+"""How many modules a config may ask for, whatever its checkpoint has: making that many takes a second."""
+
+
+def require_possible_sizes(config: Any, folder: Path) -> None:
+    """Refuse a config of far more blocks or experts than its checkpoint has tensors, before they are made."""
+    if not folder.is_dir():
+        return
+    tensors = sum(map(_count_tensors, folder.glob("*.safetensors")))
+    for part in (config, config.get_text_config()):
+        for name, value in vars(part).items():
+            if _COUNT.fullmatch(name) and isinstance(value, int) and value > max(_MOST_MODULES, 10 * tensors):
+                raise ModelError(
+                    f"{folder}: in config.json {name} is {value}, but its weights are {tensors} tensors.",
+                    "Use the config.json that belongs to the weights.",
+                )
+
+
+def _count_tensors(path: Path) -> int:
+    """Count the tensors of a safetensors file; 0 where it cannot be read, which loading it will tell."""
+    try:
+        with safe_open(path, "pt") as file:
+            return len(file.keys())
+    except (SafetensorError, OSError):
+        return 0
 
 
 def require_parts(network: Any) -> Any:

@@ -10,13 +10,12 @@ import torch
 
 from ..ask.start_of_text import require_start
 from ..attribute.alti_logit import mix
-from ..errors import InputError, ModelError, ProofError, WhywordError
+from ..errors import InputError, ModelError, ProofError, WhywordError, first_line
 from ..ledger import Target, settle
 from ..maths.proof import tolerance_of
 from ..models.architecture import Architecture
 from ..models.bundled.fetch import FETCHABLE, fetch
 from ..models.catalogue import GENERAL, catalogued
-from ..models.load_failure import first_line
 from ..models.model import Model
 from ..models.open import open_model
 from ..trace import Places, Plan
@@ -71,12 +70,13 @@ def load(
     require_start(model, start)
     try:
         prove(model)
-    except (ProofError, ModelError) as error:
-        if model.architecture is not GENERAL:
-            raise
-        raise type(error)(
+    except Exception as error:
+        failed = error if isinstance(error, WhywordError) else _explain_run(model, error)
+        if model.architecture is not GENERAL or not isinstance(failed, ProofError | ModelError):
+            raise failed from error.__cause__ if failed is error else error
+        raise type(failed)(
             f"The model type {model.config.model_type!r} is not catalogued, and the general description does "
-            f"not fit it: {error.wrong}",
+            f"not fit it: {failed.wrong}",
             f"Catalogued: {catalogued()}. For others pass whyword.load(..., architecture=...).",
         ) from error
     if model.architecture is GENERAL:
@@ -85,6 +85,14 @@ def load(
             "the general description was used, and proven."
         )
     return model
+
+
+def _explain_run(model: Model, error: Exception) -> ModelError:
+    """Explain why a network that was opened cannot be run."""
+    return ModelError(
+        f"{model.name} cannot be run: {first_line(error)}.",
+        "Check that its config belongs to its weights, and that transformers itself runs it.",
+    )
 
 
 def find_source(source: Any) -> Any:

@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..attribute.source_and_prefix import JointFlow
-from ..document.kinds import TRANSLATION_SCHEMA, notes_of
+from ..document.kinds import TRANSLATION_SCHEMA
+from ..document.notes import notes_of
 from ..document.numbers import inside, misfit, read_tensor, require_index, require_length, to_numbers
 from ..ledger import Ledger
 from ..tokens import Token, Tokens

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import WhywordError
+from ..errors import WhywordError, first_line
 from ..inside.neurons import neurons
-from ..models.load_failure import first_line
 from ..models.model import Model
 from ..models.testing.random_configs import build_type
 from ..pipeline.loading import load

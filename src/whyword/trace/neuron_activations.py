@@ -21,9 +21,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..errors import ModelError, WhywordError
+from ..errors import ModelError, WhywordError, first_line
 from ..models.architecture import Mlp
-from ..models.load_failure import first_line
 from ..models.model import (
     Model,
     find_down,

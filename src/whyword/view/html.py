@@ -22,6 +22,10 @@ __all__ = ["list_assets", "render_html", "render_notebook"]
 
 _HEAD_DIGITS = 4
 """Significant digits of the numbers by head: most of a report's size, and shown with fewer."""
+_FLOW_DIGITS = 6
+"""The same of flow by depth."""
+_MOST_HEADS = 100_000
+"""How many numbers by head are kept, the strongest, of a long prompt; the sums of heads beside them."""
 _STYLE = "report.css"
 _ANY_TITLE = "whyword report"
 _NOTEBOOK_HEIGHT = 760
@@ -95,10 +99,24 @@ def _round_heads(document: Document) -> dict[str, Any]:
         return {**document, "by_head": []}
     if is_continuation(document):
         return {**document, "explanations": [_round_heads(part) for part in document["explanations"]]}
-    return {**document, "by_head": _round(document["by_head"])} if "by_head" in document else dict(document)
+    if "by_head" not in document:
+        return dict(document)
+    heads = document["by_head"]
+    made = {**document, "by_head": _round(heads, _HEAD_DIGITS)}
+    sizes = sorted((abs(value) for block in heads for head in block for value in head), reverse=True)
+    if len(sizes) > _MOST_HEADS:
+        made["by_head"] = _round(heads, _HEAD_DIGITS, sizes[_MOST_HEADS])
+        made["head_sums"] = [[sum(head) for head in block] for block in heads]
+    if document.get("flow"):
+        made["flow"] = {
+            **document["flow"],
+            "by_depth": _round(document["flow"]["by_depth"], _FLOW_DIGITS),
+        }
+    return made
 
 
-def _round(numbers: Any) -> Any:
+def _round(numbers: Any, digits: int, nothing: float = 0.0) -> Any:
+    """Keep some digits of numbers; those up to a size are 0."""
     if isinstance(numbers, list):
-        return [_round(number) for number in numbers]
-    return float(f"{numbers:.{_HEAD_DIGITS}g}")
+        return [_round(number, digits, nothing) for number in numbers]
+    return float(f"{numbers:.{digits}g}") if abs(numbers) > nothing else 0

@@ -11,7 +11,7 @@ from ...errors import InputError
 from ..interruption import count_lines, say_kept, when_stopped
 from ..options import SourceLanguage, TargetLanguage, TranslationModel
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
-from ..sources import open_models
+from ..sources import open_models, read_text
 
 if TYPE_CHECKING:
     from ...alignment.word_scores import Settings
@@ -209,6 +209,7 @@ def align(
             raise InputError(
                 "There is no translation.", 'Give it second: whyword align "..." "..." -m MODEL.'
             )
+        read_text(f"{text} {translation}")
         if output is not None:
             require_format(output, ALIGNMENT_SCHEMA)
     loaded = list(

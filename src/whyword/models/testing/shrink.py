@@ -12,8 +12,7 @@ import torch
 import transformers
 import transformers.modeling_utils
 
-from ...errors import ModelError
-from ..load_failure import first_line
+from ...errors import ModelError, first_line
 
 __all__ = ["make_small", "randomise", "shrink", "uninitialised"]
 
