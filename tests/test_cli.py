@@ -136,13 +136,9 @@ def test_a_forced_or_forbidden_bos(folder: str) -> None:
 @pytest.mark.parametrize("by", ["block", "head", "token", "word"])
 def test_by_and_top(folder: str, by: str) -> None:
     shown, _ = run("explain", PROMPT, "-m", folder, "--by", by, "--top", "2", "--method", "alti-logit")
-    rows = [line for line in shown.split("\n\n")[3 if by == "word" else 1].splitlines() if line.strip()]
-    expected = {
-        "block": 3,
-        "head": 5,
-        "token": 2,
-        "word": 3,
-    }  # two heads of each sign; two words and the rest
+    bars = 4 if by == "word" else 1  # after the start, which stands apart
+    rows = [line for line in shown.split("\n\n")[bars].splitlines() if line.strip()]
+    expected = {"block": 3, "head": 5, "token": 2, "word": 3}  # two heads of each sign; two words, the rest
     assert len(rows) == expected[by], shown
 
 
@@ -433,7 +429,7 @@ def test_the_sum_is_of_all_tokens_whatever_is_shown(folder: str) -> None:
     whole, cut = (run(*asked, *more)[0] for more in ([], ["--top", "2"]))
     sums = [next(line for line in shown.splitlines() if line.startswith("diff")) for shown in (whole, cut)]
     assert sums[0].split() == sums[1].split()
-    assert "4 more words" in cut  # with BOS, six words
+    assert "3 more words" in cut  # of five; the start stands apart
 
 
 def test_a_pickle_is_allowed_as_it_is_typed(bare: str, tmp_path: Path) -> None:

@@ -235,8 +235,8 @@ def test_numbers_that_are_none_are_refused() -> None:
 
 
 def test_a_notebook_frames_the_same_page() -> None:
-    ((tag, attributes),) = Elements(render_notebook(KEYS)).tags
-    assert tag == "iframe"
+    (tag, attributes), (beside, _) = Elements(render_notebook(KEYS)).tags
+    assert (tag, beside) == ("iframe", "script")
     assert attributes["sandbox"] == "allow-scripts"
     assert attributes["srcdoc"] == render_html([KEYS])
     assert int(attributes["height"] or 0) > 300
@@ -792,6 +792,15 @@ def test_in_a_notebook(show: Open) -> None:
     assert frame.locator("tr.head").count() == 2
     assert frame.locator(".heat thead .token").nth(1).text_content() == NASTY[0].replace(" ", "␣")
     assert page.evaluate("window.hacked") is None
+
+
+def test_the_frame_in_a_notebook_is_as_high_as_its_page(show: Open) -> None:
+    document = make_document(["A", " b"], blocks=50)
+    page = show(page=f"<!doctype html><title>notebook</title>{render_notebook(document)}")
+    page.wait_for_function("document.querySelector('iframe').clientHeight > 1500")
+    frame = page.frame_locator("iframe").locator("html")
+    low, whole = frame.evaluate("root => [root.clientHeight, root.scrollHeight]")
+    assert whole <= low + 1  # nothing is left to scroll
 
 
 def test_a_real_explanation(show: Open) -> None:

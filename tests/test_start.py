@@ -214,7 +214,7 @@ def test_the_score_of_the_start_stands_apart(trained: whyword.Model) -> None:
         assert document["start"] == start
         assert whyword.Explanation.from_dict(document).tokens == explained.tokens
         answer = "".join(document["wording"]["answer"])
-        assert answer.endswith(f" Start: {explained.start:+.2f}.".replace("-", "−"))
+        assert f"{explained.start:+.2f}".replace("-", "−") in answer
         assert "</s>" not in answer
     with pytest.raises(whyword.InputError, match=r"start\.tokens"):
         whyword.Explanation.from_dict({**document, "start": {**start, "tokens": 3}})

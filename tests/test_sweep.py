@@ -192,3 +192,19 @@ def test_neurons_that_cannot_be_read(model_type: str) -> None:
     with pytest.raises(whyword.ModelError) as caught:
         whyword.neurons(model, prompt_of(9), target=5)
     assert len(str(caught.value).splitlines()) == 2
+
+
+def test_gradients_of_a_model_that_reads_embeddings_in_another_way() -> None:
+    network = build_type("gpt2")
+    model = whyword.load(network)
+    own = network.transformer.forward
+
+    def forward(*args: Any, **options: Any) -> Any:
+        if options.get("inputs_embeds") is not None:
+            options["inputs_embeds"] = options["inputs_embeds"] * 1.5
+        return own(*args, **options)
+
+    whyword.explain(model, prompt_of(9), target=5, foil=9, method="logit")
+    network.transformer.forward = forward
+    with pytest.raises(whyword.ProofError, match="logits of the embeddings of a prompt"):
+        whyword.explain(model, prompt_of(9), target=5, foil=9, method="gradient-norm")

@@ -71,6 +71,8 @@ class Kind:
     """What it is shown by in the terminal unless told otherwise."""
     frame: str | None = None
     """Home of what makes a data frame of it."""
+    wide_frame: str | None = None
+    """The same with a column for each block, where it has one."""
     wording: str | None = None
     """Home of what gives the sentences that pages show with it, the question first."""
 
@@ -86,6 +88,7 @@ _SCORES = {
 }
 """What shows scores of tokens."""
 _SCORES_FRAME = "view.data_frames:make_frame"
+_WIDE_FRAME = "view.data_frames:make_wide_frame"
 _HEADS = {"head": dict.fromkeys((".png", ".svg"), "view.unit_plots:render_heads")}
 _FLOW = {
     "depth": {
@@ -111,6 +114,7 @@ KINDS: tuple[Kind, ...] = (
         views={**_HEADS, **_FLOW},
         by="word",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_explanation",
     ),
     Kind(
@@ -122,6 +126,7 @@ KINDS: tuple[Kind, ...] = (
         formats=_SCORES,
         by="block",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_continuation",
     ),
     Kind(
@@ -134,6 +139,7 @@ KINDS: tuple[Kind, ...] = (
         views=_HEADS,
         by="token",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_comparison",
     ),
     Kind(
@@ -145,6 +151,7 @@ KINDS: tuple[Kind, ...] = (
         formats=_SCORES,
         by="word",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_translation",
     ),
     Kind(

@@ -93,6 +93,7 @@ CATALOGUE: Mapping[str, tuple[Architecture, ...]] = {
     "persimmon": (decoders.PHI,),
     "phi": (decoders.PHI,),
     "phi3": (decoders.LLAMA,),
+    "phi4_multimodal": (decoders.LLAMA,),
     "phimoe": (decoders.STABLELM,),
     "plbart": (further_decoders.POST_NORM_DECODER,),
     "qwen2": (decoders.LLAMA,),

@@ -250,7 +250,8 @@ def _check_baselines(model: Model, prompts: list[list[int]]) -> Iterator[float]:
         mask[0, 0] = 0
         with torch.no_grad(), keep_precision(network.dtype):
             hidden = network(input_ids=ids, attention_mask=mask, use_cache=False).logits[0, -1]
-        lost = float((logits[TARGET] - logits[FOIL]).detach() - (hidden[TARGET] - hidden[FOIL]))
+        logits = run_plainly(network, prompt)[-1]
+        lost = float((logits[TARGET] - logits[FOIL]) - (hidden[TARGET] - hidden[FOIL]))
         score = float(found["erasure-logits"].scores[0])
         yield _compare("erasure of the first token", score, lost, float(logits.detach().abs().max()))
 

@@ -159,11 +159,9 @@ def _draw_bars(bars: Sequence[_Bar], document: Document, width: int, *, numbers:
     room = max(8, min(48, width - names - 12))
     scale = room / ((highest - lowest) or 1.0)
     left = round(-lowest * scale)
-    was_apart = False
-    for place, bar in enumerate(bars):
-        if bar.apart != was_apart and place and not _is_rest(bar):
+    for before, bar in zip([None, *bars], bars, strict=False):
+        if before is not None and not _is_rest(bar) and (before.apart != bar.apart or _is_rest(before)):
             yield Text("")
-        was_apart = bar.apart
         size = max(1 if abs(bar.value) > 0.01 * largest else 0, round(abs(bar.value) * scale))
         block, style = ("▇", "red") if bar.value > 0 else ("░" if numbers else "▇", "blue")
         line = Text(_fit(bar.name, names) + "  ", no_wrap=True, overflow="crop")

@@ -29,7 +29,14 @@ _MOST_HEADS = 100_000
 _STYLE = "report.css"
 _ANY_TITLE = "whyword report"
 _NOTEBOOK_HEIGHT = 760
-"""In pixels: the question, the prediction, and a heat map that scrolls by itself."""
+"""In pixels, until the page has told its own: the question, the prediction, and some of the heat map."""
+_GROW = """window.addEventListener("message", (event) => {
+  for (const frame of document.querySelectorAll("iframe.NAME")) {
+    const height = event.source === frame.contentWindow ? event.data.whywordHeight : 0;
+    if (height > 0) frame.height = height;
+  }
+});"""
+"""What makes a frame as high as its page."""
 
 
 def render_html(documents: Sequence[Document], first: str = "", routes: int | None = None) -> str:
@@ -53,11 +60,17 @@ def render_html(documents: Sequence[Document], first: str = "", routes: int | No
 
 
 def render_notebook(document: Document) -> str:
-    """Return the same page for a notebook's output: in a frame that can run its script and nothing else."""
-    page, title = html.escape(render_html([document])), html.escape(_title([add_wording(document)]))
+    """Return the same page for a notebook's output: in a frame that can run its script and nothing else.
+
+    The page tells its height, and a script beside the frame makes the frame as high. Where notebooks do not
+    run scripts, the frame keeps its first height and scrolls.
+    """
+    page, title = render_html([document]), html.escape(_title([add_wording(document)]))
+    name = "whyword-" + hashlib.sha256(page.encode()).hexdigest()[:12]
     return (
-        f'<iframe title="{title}" sandbox="allow-scripts" width="100%" '
-        f'height="{_NOTEBOOK_HEIGHT}" style="border: 0" srcdoc="{page}"></iframe>'
+        f'<iframe title="{title}" class="{name}" sandbox="allow-scripts" width="100%" '
+        f'height="{_NOTEBOOK_HEIGHT}" style="border: 0" srcdoc="{html.escape(page)}"></iframe>'
+        f"<script>{_GROW.replace('NAME', name)}</script>"
     )
 
 

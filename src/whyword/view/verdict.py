@@ -94,6 +94,8 @@ def _list_notable(document: Document, parts: Parts) -> Iterator[Sentence]:
     if parts.start is not None and abs(parts.start) > strongest:
         amount = _write(parts.start)
         yield [f"The start carries most ({amount}): what the model expects before it has read a word."]
+    elif parts.start is not None:
+        yield [f"Start: {_write(parts.start)}."]
     if abs(parts.bias) > max(strongest, abs(parts.start or 0.0)):
         yield [f"Biases carry most ({_write(parts.bias)}), whatever the prompt says."]
     if words * parts.total < 0:
