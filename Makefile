@@ -14,7 +14,7 @@ OLDEST_TESTS := $(addprefix tests/test_,cli.py doctor.py golden.py identities.py
   translation.py translators.py view.py) tests/test_baselines.py::test_every_family_is_explained_by_every_method
 BUILT_FROM := pyproject.toml setup.py src/whyword/maths/kernel.cpp
 
-.PHONY: demo install test lint types unit coverage docs dist wheel install-oldest test-oldest picture clean
+.PHONY: demo install test lint types unit coverage fuzz sweep docs dist wheel install-oldest test-oldest picture clean
 .DEFAULT_GOAL := test
 
 # Explain one prediction of a real model by three methods; sets up its own environment.
@@ -63,6 +63,11 @@ unit: $(INSTALLED_DEV)
 coverage: $(INSTALLED_DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) --cov --cov-report=term $(TESTS)
 
+# Ten thousand damaged inputs for every reader, and a hundred runs that two processes fight over and that are killed.
+fuzz: $(INSTALLED_DEV)
+	OMP_NUM_THREADS=1 WHYWORD_FUZZ=10000 WHYWORD_CYCLES=100 $(BIN)/python $(PYTEST) \
+	  tests/test_fuzz.py tests/test_kinds.py tests/test_evaluation.py -k "fuzz or mutated or killed"
+
 docs: $(INSTALLED_DEV)
 	$(BIN)/python docs/generate_command.py --check
 	$(BIN)/python docs/generate_schemas.py --check
@@ -95,6 +100,10 @@ install-oldest: $(OLDEST)/.installed-test
 # Tests against that wheel, with the lowest versions of everything it depends on, the oldest transformers among them.
 test-oldest: install-oldest
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python $(PYTEST) -m "not hub and not real" $(OLDEST_TESTS)
+
+# Every causal model type of the installed transformers: takes about ten minutes, and writes docs/sweep.md.
+sweep: $(INSTALLED_DEV)
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python docs/generate_sweep.py
 
 # The picture in the README.
 picture: $(INSTALLED_DEV)

@@ -1,12 +1,13 @@
 """What an explanation costs beside the prediction itself, by length.
 
     python benchmarks/cost.py [--lengths 32 128 512 1024 2048] [--memory 128 512 1024] [--rounds 9]
-                              [--output cost.json] [--plot cost.png] [--other FILE]
+                              [--output cost.json] [--plot cost.png] [--other FILE] [--cpu]
 
 A random-weight GPT-2 small (beyond 1,024 tokens: a Llama of the same shape), 2 threads. The plain forward
 pass is the model as transformers loads it: its default attention (sdpa), no cache, logits at the last
 position only. Forward + backward is one gradient of the same logit difference with respect to the input
-embeddings, weights frozen. Runs are interleaved and medians are compared, in one process.
+embeddings, weights frozen. Runs are interleaved and medians are compared, in one process; `--cpu` measures
+CPU time instead of seconds, on a machine that is busy with other work.
 
 `--other FILE` compares with another implementation: a Python file that defines
 `explain(network, ids, target, foil)`. Without it there is no comparison.
@@ -24,12 +25,15 @@ import transformers
 import whyword
 from whyword.maths.kernel import implementation
 
-from measure import check, interleave, parse, publish, run_alone
+from measure import check, choose_clock, interleave, parse, publish, run_alone
 
-METHODS = ("logit", "alti-logit")
+METHODS = ("flow", "logit", "alti-logit")
 TARGET, FOIL = 7, 12
 LONGEST_GPT2 = 1024
 BARS = {
+    ("flow", 128): 2.1,
+    ("flow", 512): 2.1,
+    ("flow", 1024): 2.3,
     ("logit", 128): 1.1,
     ("logit", 512): 1.1,
     ("logit", 1024): 1.1,
@@ -40,7 +44,13 @@ BARS = {
     ("alti-logit", 2048): 2.6,
 }
 MEMORY_BAR = {1024: 0.4}
-COLOURS = {"forward + backward": "0.5", "logit": "tab:green", "alti-logit": "tab:blue", "torch": "tab:orange"}
+COLOURS = {
+    "forward + backward": "0.5",
+    "flow": "tab:red",
+    "logit": "tab:green",
+    "alti-logit": "tab:blue",
+    "torch": "tab:orange",
+}
 
 
 def main() -> None:
@@ -127,7 +137,7 @@ def load_other(path: Path) -> Callable[..., Any]:
 
 def measure_time(length: int, rounds: int, other: Path | None) -> dict[str, Any]:
     """Give median seconds and multiples of the forward pass."""
-    medians = interleave(make_runs(length, other), rounds)
+    medians = interleave(make_runs(length, other), rounds, choose_clock())
     multiples = {name: seconds / medians["forward"] for name, seconds in medians.items() if name != "forward"}
     return {"tokens": length, "seconds": medians, "multiple": multiples}
 
@@ -151,12 +161,13 @@ def check_bars(time: list[dict[str, Any]], memory: list[dict[str, Any]]) -> list
     ]
     bars += [
         check(
-            f"alti-logit ÷ (forward + backward) at {row['tokens']}",
-            row["multiple"]["alti-logit"] / row["multiple"]["forward + backward"],
+            f"{method} ÷ (forward + backward) at {row['tokens']}",
+            row["multiple"][method] / row["multiple"]["forward + backward"],
             1.0,
         )
         for row in time
-        if row["tokens"] in (512, 2048)
+        for method, lengths in (("alti-logit", (512, 2048)), ("flow", (128, 512, 1024)))
+        if row["tokens"] in lengths
     ]
     bars += [
         check(f"extra GB of {method} at {row['tokens']}", row["extra"][method], MEMORY_BAR[row["tokens"]])

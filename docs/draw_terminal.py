@@ -17,7 +17,7 @@ def main(path: Path) -> None:
         whyword.load(), "A report about the Impressionists", target="has", foil="have"
     )
     console = Console(width=80, record=True, force_terminal=True, color_system="truecolor", file=StringIO())
-    print_document(explanation.to_dict(), console)
+    print_document(explanation.to_dict(), console, by="word")
     drawn = console.export_svg(
         title='whyword explain "A report about the Impressionists" -t has -f have', unique_id="whyword"
     )

@@ -1,5 +1,6 @@
 """Links, their files, and the alignment error rate."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from whyword import InputError
 from whyword.alignment.aer import compare_files, score_links
 from whyword.alignment.links import FORMATS, Links, parse_links, require_inside, write_links
-from whyword.alignment.symmetry import SYMMETRISATIONS, symmetrise
+from whyword.alignment.symmetry import LINK_SYMMETRISATIONS, symmetrise
 from whyword.cli import application
 
 LINK = st.tuples(st.integers(0, 9), st.integers(0, 9))
@@ -128,7 +129,7 @@ def test_growing_stays_between_intersection_and_union(
     assert forward & backward <= grown <= forward | backward
     for side in (0, 1):  # no word that either direction linked is left alone
         assert {link[side] for link in grown} == {link[side] for link in forward | backward}
-    assert set(SYMMETRISATIONS) == {"intersection", "union", "grow-diag", "grow-diag-final"}
+    assert set(LINK_SYMMETRISATIONS) == {"intersection", "union", "grow-diag", "grow-diag-final"}
 
 
 @pytest.mark.parametrize(("name", "published"), [("fastalign", 28.5), ("mgiza", 20.9)])
@@ -149,7 +150,11 @@ def test_the_command_takes_bases_and_sentences(tmp_path: Path) -> None:
     for name, text in {"h": "1-1\n", "g": "1-1 2p2\n", "s": "a b\n", "t": "c\n"}.items():
         (tmp_path / name).write_text(text)
     run, files = CliRunner().invoke, [str(tmp_path / "h"), str(tmp_path / "g")]
-    assert run(application, ["aer", *files]).stdout == " 0.00 % AER\n100.00 % precision\n100.00 % recall\n"
+    assert run(application, ["aer", *files]).stdout == (
+        " 0.00 % AER\n100.00 % precision\n100.00 % recall\n"
+        "Words count from 1 in h (inferred), from 1 in g (inferred).\n"
+        "Counted otherwise (--base 0,1) the AER is 50.00 %.\n"
+    )
     other = run(application, ["aer", *files, "--base", "0,1"])
     assert other.stdout.startswith("50.00 % AER\n")
     assert "words count from 0 (as given)" in other.stderr
@@ -159,3 +164,47 @@ def test_the_command_takes_bases_and_sentences(tmp_path: Path) -> None:
     assert "line 1: the link 2-2 is outside the sentence" in outside.stderr.replace("\n", " ")
     wrong = run(application, ["aer", *files, "--base", "2"])
     assert "Give 0 or 1" in wrong.stderr
+
+
+@pytest.mark.parametrize(("shift", "base"), [(0, 1), (1, 0)])
+def test_a_file_without_an_index_0_is_read_as_both_files_agree(shift: int, base: int, tmp_path: Path) -> None:
+    """Links of words 2 to 4: counted from 0 their indices are 1 to 3, and no index 0 tells."""
+    gold = [Links(frozenset({(1, 1), (2, 3)})), Links(frozenset({(3, 2)}))]
+    (tmp_path / "h").write_text(write_links(gold, "talp", base))
+    (tmp_path / "g").write_text(write_links(gold, "talp", 1))
+    score, found, known = compare_files(tmp_path / "h", tmp_path / "g")
+    assert score.aer == 0
+    assert found.base - known.base == base - 1
+    given = compare_files(tmp_path / "h", tmp_path / "g", bases=(1, 1))[0].aer
+    assert given == shift
+    done = CliRunner().invoke(application, ["aer", str(tmp_path / "h"), str(tmp_path / "g"), "--json"])
+    document = json.loads(done.stdout)
+    assert document["bases"] == [found.base, known.base]
+    assert document["bases given"] == [False, False]
+    assert len(document["other bases"]) == 3
+    sizes = [(4, 4), (4, 3)]  # counted from 0 the gold would be outside its sentences
+    assert compare_files(tmp_path / "h", tmp_path / "g", sizes=sizes)[2].base == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1000000000 1 2 S",
+        "1 1000000000 2",
+        f"1 {'9' * 5000} 2 S",
+        f"{'9' * 5000} 1 1",
+        "1-1000000000",
+        f"{'9' * 5000}p1",
+    ],
+)
+def test_numbers_that_no_file_can_have(text: str) -> None:
+    with pytest.raises(
+        InputError, match=r"^file, line 2: the number \d+…? is too large\.\nWords and sentences"
+    ):
+        parse_links(f"{'1 1 1' if ' ' in text else '1-1'}\n{text}\n", "file")
+
+
+def test_a_naacl_file_with_gaps_is_read() -> None:
+    file = parse_links("900000 1 2 S\n", "file")
+    assert len(file.sentences) == 900_000
+    assert file.sentences[-1].sure == {(0, 1)}

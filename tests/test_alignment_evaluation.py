@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -40,18 +41,22 @@ def m2m(tmp_path_factory: pytest.TempPathFactory) -> whyword.Model:
 
 
 def test_every_way_is_what_align_says(m2m: whyword.Model, tmp_path: Path) -> None:
-    asked = Asked(WORDS, GOLD, ("attention", "logit"))
+    asked = Asked(WORDS, GOLD, ("combined", "attention", "logit"))
     report = evaluate_alignment(m2m, asked, tmp_path / "run")
     blocks = len(m2m.blocks)
-    assert len(report.measured) == 2 * (2 * blocks + blocks + 1)
+    assert len(report.measured) == 3 * (2 * blocks + blocks + 1 + 1)
+    kinds: dict[str, dict[str, Any]] = {
+        "forward": {"links": "best"},
+        "mutual": {"recall": 0.0, "null": 0.0},
+        "recall 0.6": {},
+    }
     for each in report.measured[:: blocks - 1]:
-        way, choice = each.settings, {"forward": "best", "mutual": "mutual"}[each.direction]
-        links = [
-            whyword.align(m2m, *pair, method=way.method, block=way.block, step=way.step, links=choice).links
-            for pair in WORDS
-        ]
+        way = each.settings
+        place: dict[str, Any] = {"method": way.method, "block": way.block, "step": way.step}
+        links = [whyword.align(m2m, *pair, **place, **kinds[each.direction]).links for pair in WORDS]
         assert each.score == score_links(zip(links, GOLD.sentences, strict=True)), way
-    assert report.find("logit", block=1) == report.measured[2 * blocks].score
+        assert each.interval[0] <= each.score.aer <= each.interval[1]
+    assert report.find("logit", block=1) == report.measured[2 * blocks + 1].score
 
 
 def test_both_directions_are_measured(m2m: whyword.Model, tmp_path: Path) -> None:
@@ -60,8 +65,9 @@ def test_both_directions_are_measured(m2m: whyword.Model, tmp_path: Path) -> Non
     found = {each.direction: each.score for each in report.measured if each.settings.block is None}
     both = []
     for source, target in WORDS:
-        forward = whyword.align(m2m, source, target).links
-        backward = [(own, other) for other, own in whyword.align(m2m, target, source).links]
+        sides = (source, target), (target, source)
+        forward, turned = (whyword.align(m2m, *side, method="logit", links="best").links for side in sides)
+        backward = [(own, other) for other, own in turned]
         both.append((forward, backward))
     assert found["backward"] == score_links(
         (backward, gold) for (_, backward), gold in zip(both, GOLD.sentences, strict=True)
@@ -69,6 +75,8 @@ def test_both_directions_are_measured(m2m: whyword.Model, tmp_path: Path) -> Non
     for way in ("intersection", "union", "grow-diag-final"):
         links = [symmetrise(*each, way) for each in both]
         assert found[way] == score_links(zip(links, GOLD.sentences, strict=True))
+    summed = [whyword.align(m2m, *pair, reverse=m2m, method="logit").links for pair in WORDS]
+    assert found["scores, recall 0.6"] == score_links(zip(summed, GOLD.sentences, strict=True))
 
 
 def test_a_run_goes_on_and_is_not_mixed_with_another(m2m: whyword.Model, tmp_path: Path) -> None:
@@ -105,7 +113,7 @@ def test_a_slow_method_is_kept_pair_by_pair(
     with pytest.raises(KeyboardInterrupt):
         evaluate_alignment(m2m, Asked(WORDS, GOLD, ("smoothgrad",)), tmp_path / "run")
     (line,) = (tmp_path / "run" / "sentences.jsonl").read_text().splitlines()
-    links = whyword.align(m2m, *WORDS[0], method="smoothgrad").links
+    links = whyword.align(m2m, *WORDS[0], method="smoothgrad", links="best").links
     assert json.loads(line)["smoothgrad/output/all/forward"] == [list(link) for link in links]
 
 
@@ -125,7 +133,7 @@ def test_the_table_the_figure_and_the_sentences(m2m: whyword.Model, tmp_path: Pa
     ]
     for line in lines:
         rows = report.rows()[line.method, line.step, line.direction]
-        assert line.best.aer == min(each.score.aer for each in rows if each.settings.block is not None)
+        assert line.best.score.aer == min(each.score.aer for each in rows if each.settings.block is not None)
         assert (line.total is not None) == ("logit" in line.method)
     paths = write_report(report, tmp_path)
     assert {path.name for path in paths} == {
@@ -141,7 +149,7 @@ def test_the_table_the_figure_and_the_sentences(m2m: whyword.Model, tmp_path: Pa
     assert len(rows) == len(report.measured)
     assert float(rows[0]["AER"]) == pytest.approx(100 * report.measured[0].score.aer, abs=0.005)
     table = (tmp_path / "table.md").read_text().splitlines()
-    assert table[1] == "| --- | --- |" + " --: |" * 5
+    assert table[1] == "| --- | --- |" + " --: |" * 7
     assert [line for line in table if line.startswith("| ")][2:] == [
         f"| {' | '.join(line.cells())} |" for line in lines
     ]
@@ -151,7 +159,10 @@ def test_the_table_the_figure_and_the_sentences(m2m: whyword.Model, tmp_path: Pa
     assert drawn.read_bytes().startswith(b"\x89PNG")
     (embedded,) = re.findall(r'id="documents">(.*?)</script>', page.read_text())
     documents = json.loads(embedded)
-    assert [each["method"] for each in documents] == ["attention", "logit"] * 2
+    assert [each["method"] for each in documents] == [
+        "attention, best",
+        "combined, mutual links, recall 0.6",
+    ] * 2
     assert documents[0]["gold"] == {
         "sure": [[0, 0], [1, 1], [3, 4], [4, 5], [6, 7]],
         "possible": [[5, 6]],
@@ -161,7 +172,7 @@ def test_the_table_the_figure_and_the_sentences(m2m: whyword.Model, tmp_path: Pa
 
 def test_names_of_methods() -> None:
     assert read_methods("paper") == ("attention", "vector-norms", "distance", "smoothgrad", "logit")
-    assert set(read_methods("all")) == {*FAST, "smoothgrad"}
+    assert set(read_methods("all")) == {*FAST, "smoothgrad", "combined"}
     assert read_methods("logit, attention") == ("logit", "attention")
     with pytest.raises(whyword.InputError, match="no method 'giza' for alignments"):
         read_methods("giza")

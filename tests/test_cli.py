@@ -75,12 +75,12 @@ def test_an_explanation_in_the_terminal(folder: str) -> None:
     assert said == ""
     lines = shown.splitlines()
     assert lines[0] == "Why “has” and not “have”?"
-    assert "strongest words for" in lines[3] or "start" in lines[3].lower()
-    assert [line.split()[0] for line in lines[5:] if "▇" in line or "░" in line] == ["start", *PROMPT.split()]
-    assert re.search(r"^words .*, start .*, biases .* = \S+ = model$", shown, flags=re.MULTILINE)
+    assert lines[1].startswith("P(has) = ")
+    assert any(line.startswith("Impressionists ") for line in lines)
     assert "= model, error" in shown
+    assert lines[-2].startswith("More: --by depth|head|token, --routes 9, -o e.html")
     shown, _ = run(
-        "explain", PROMPT, "--target", "has", "--foil", "have", "-m", folder, "--method", "alti-logit"
+        "explain", PROMPT, "-t", "has", "-f", "have", "-m", folder, "--method", "alti-logit", "--by", "block"
     )
     lines = shown.splitlines()
     assert [line.split()[0] for line in lines if line[:3].strip().isdecimal()] == ["3", "2", "1"]
@@ -91,10 +91,8 @@ def test_the_default_model_as_a_newcomer_runs_it() -> None:
     cache = fetch_folder().parents[1]
     done = process("explain", PROMPT, "-t", "has", "-f", "have", WHYWORD_CACHE=str(cache), COLUMNS="80")
     assert done.returncode == 0, done.stderr
-    assert "difference +5.101" in done.stdout
-    assert "smollm2-135m-instruct, flow at depth 3" in done.stdout
-    assert "The strongest words for “has”: “report” +1.66, “A” +1.17 (logits). Start: +2.36." in done.stdout
-    assert "words +2.742, start +2.359, biases +0.000 = +5.101 = model" in done.stdout
+    assert "difference +5.10" in done.stdout
+    assert "“report” speaks for “has”: +1.66 of +5.10, “A” +1.17." in done.stdout.replace("\n", " ")
     assert "embedding +0.006, attention +2.684, MLPs +2.411 = +5.101 = model, error" in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert done.stderr == ""
@@ -138,8 +136,9 @@ def test_a_forced_or_forbidden_bos(folder: str) -> None:
 @pytest.mark.parametrize("by", ["block", "head", "token", "word"])
 def test_by_and_top(folder: str, by: str) -> None:
     shown, _ = run("explain", PROMPT, "-m", folder, "--by", by, "--top", "2", "--method", "alti-logit")
-    rows = [line for line in shown.split("\n\n")[1].splitlines() if line.strip()]
-    expected = {"block": 3, "head": 5, "token": 2, "word": 2}  # two heads that raise, two that lower
+    bars = 4 if by == "word" else 1  # after the start, which stands apart
+    rows = [line for line in shown.split("\n\n")[bars].splitlines() if line.strip()]
+    expected = {"block": 3, "head": 5, "token": 2, "word": 3}  # two heads of each sign; two words, the rest
     assert len(rows) == expected[by], shown
 
 
@@ -428,9 +427,9 @@ def test_a_command_of_two_words_has_its_own_options() -> None:
 def test_the_sum_is_of_all_tokens_whatever_is_shown(folder: str) -> None:
     asked = ["explain", PROMPT, "-t", "has", "-f", "have", "-m", folder, "--by", "word"]
     whole, cut = (run(*asked, *more)[0] for more in ([], ["--top", "2"]))
-    sums = [next(line for line in shown.splitlines() if line.startswith("sum")) for shown in (whole, cut)]
+    sums = [next(line for line in shown.splitlines() if line.startswith("diff")) for shown in (whole, cut)]
     assert sums[0].split() == sums[1].split()
-    assert "… 4 more words are not shown; sums are of all." in cut  # with BOS, six words
+    assert "3 more words" in cut  # of five; the start stands apart
 
 
 def test_a_pickle_is_allowed_as_it_is_typed(bare: str, tmp_path: Path) -> None:
@@ -572,12 +571,13 @@ def test_the_full_account(folder: str) -> None:
 
 def test_choices_of_options_are_those_of_the_library() -> None:
     """They are written twice where --help must not import what they name."""
-    from whyword.alignment.aligner import ALIGNMENT_METHODS
-    from whyword.alignment.alignment import CHOICES
-    from whyword.alignment.links import FORMATS
+    from whyword.alignment.line_formats import LINE_FORMATS
+    from whyword.alignment.linking import CHOICES
+    from whyword.alignment.method_choice import ALIGNMENT_METHODS
     from whyword.alignment.symmetry import SYMMETRISATIONS
     from whyword.alignment.token_scores import STEPS
-    from whyword.cli.commands.align import AlignmentMethod, Choice, LinkFormat, Step, Way
+    from whyword.alignment.words import WORDS
+    from whyword.cli.commands.align import AlignmentMethod, Choice, LineFormat, Step, Way, Words
     from whyword.cli.commands.evaluate import ConventionsName, EvidenceKind
     from whyword.cli.commands.explain import By
     from whyword.cli.commands.translate import TranslationBy
@@ -589,7 +589,8 @@ def test_choices_of_options_are_those_of_the_library() -> None:
     for options, table in {
         AlignmentMethod: ALIGNMENT_METHODS,
         Choice: CHOICES,
-        LinkFormat: FORMATS[:2],
+        LineFormat: LINE_FORMATS,
+        Words: WORDS,
         Step: STEPS,
         Way: SYMMETRISATIONS,
         ConventionsName: CONVENTIONS,

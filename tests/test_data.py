@@ -219,7 +219,7 @@ def test_an_unknown_dataset() -> None:
     wrong, remedy = refuse(["anaphor_gender"], None)
     assert wrong == "There is no dataset 'anaphor_gender'."
     assert remedy.startswith("Similar: aga. There are aga, ana, asp, dna, ")
-    assert "; several at once: blimp, sva, builtin, builtin-blimp, builtin-sva." in remedy
+    assert "; several at once: blimp, sva, builtin, builtin-sources, builtin-blimp, builtin-sva." in remedy
     wrong, remedy = refuse(["dnai"], "builtin")
     assert wrong == "There is no dataset 'dnai' in the built-in suite."
     assert remedy.startswith("Similar: builtin-dna, builtin-dnaa, ")

@@ -321,6 +321,12 @@ def test_documents_that_cannot_be_read(model: whyword.Model, tmp_path: Path) -> 
         whyword.read(tmp_path / "old.json")
 
 
+def test_an_error_has_two_lines_whatever_it_quotes() -> None:
+    error = whyword.InputError("'a\nb\u2028c\x1cd' is wrong.", "Give\r\nanother.")
+    assert str(error).splitlines() == ["'a b c d' is wrong.", "Give another."]
+    assert error.wrong == "'a b c d' is wrong."
+
+
 def test_errors_survive_a_process_boundary() -> None:
     error = pickle.loads(pickle.dumps(whyword.ProofError("what", "do")))
     assert (error.wrong, error.remedy, str(error)) == ("what", "do", "what\ndo")

@@ -100,7 +100,7 @@ def test_faithfulness_is_what_erasing_does(model: whyword.Model, run: Path) -> N
     record = max((each for each in read_run(run)[1]), key=lambda each: each.tokens)
     (dataset,) = read_datasets([record.dataset], "builtin")
     example = dataset.examples[record.row]
-    e = whyword.explain(model, example.prefix, target=example.target, foil=example.foil)
+    e = whyword.explain(model, example.prefix, target=example.target, foil=example.foil, method="alti-logit")
     assert len(e.tokens) == record.tokens
     count = -(-record.tokens // 5)
     top = e.scores.argsort(descending=True)[:count].tolist()
@@ -180,7 +180,7 @@ import whyword
 from whyword.evaluation import evaluate, evaluating
 evaluating._WINDOW = 3
 folder, out, cycles, rows = *sys.argv[1:3], *map(int, sys.argv[3:])
-model = whyword.load(folder)
+model = whyword.load(folder, start="tokenizer")
 random.seed(0)
 refused = killed = 0
 

@@ -49,6 +49,32 @@ def test_explanations_add_up_at_every_depth(family: str) -> None:
         )
 
 
+@pytest.mark.parametrize("family", ["marian", "t5-v1.1", "nllb-moe"])
+def test_a_translation_adds_up_at_every_depth_of_encoder_and_decoder(family: str, tmp_path: Any) -> None:
+    model = open_model(build(family, torch.float64))
+    translation = whyword.explain_translation(model, [*IDS[:6], 2], [17, 33, 8, 2], method="flow")
+    flow = translation.flow
+    logits = torch.tensor([ledger.logit for ledger in translation.ledgers], dtype=torch.float64)[:, None]
+    decoder = flow.prefix.sum(2) + flow.read.sum(2) + flow.bias
+    below = flow.prefix[:, 0].sum(1) + flow.bias[:, 0]
+    encoder = flow.source.sum(2) + flow.encoder_bias + below[:, None]
+    assert torch.allclose(decoder, logits.expand_as(decoder), atol=EXACT)
+    assert torch.allclose(encoder, logits.expand_as(encoder), atol=EXACT)
+    assert flow.prefix.shape[1] == len(model.blocks) + 1
+    assert model.encoder_stack is not None
+    assert flow.source.shape[1] == len(model.encoder_stack.blocks) + 1
+    assert not flow.read[:, -1].any()  # no block above reads
+    seen = len(translation.source)
+    assert torch.allclose(translation.scores[:, :seen], flow.source[:, 1].float())  # a tenth of the blocks
+    assert torch.allclose(translation.scores[:, seen:], flow.prefix[:, 0].float())
+    translation.save(tmp_path / "translation.json")
+    again = whyword.read(tmp_path / "translation.json")
+    assert all(torch.equal(getattr(again.flow, name), getattr(flow, name)) for name in vars(flow))
+    logit = whyword.explain_translation(model, IDS[:4], [17, 2], method="logit")
+    with pytest.raises(InputError, match="The method logit has no flow"):
+        _ = logit.flow
+
+
 @pytest.mark.parametrize(("family", "freeze"), [("gpt2", freeze_gpt2), ("llama", freeze_llama)])
 def test_flow_is_the_frozen_network_run_on_each_token_and_each_bias_alone(
     family: str, freeze: Callable[..., Any]

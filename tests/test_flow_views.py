@@ -31,7 +31,7 @@ def explained() -> whyword.Explanation:
     """Of a model with biases."""
     tokenizer = toy_tokenizers.make("byte-level")
     network = build("gpt2", torch.float64, vocab_size=len(tokenizer))
-    model = whyword.load(network, tokenizer=tokenizer)
+    model = whyword.load(network, tokenizer=tokenizer, start="tokenizer")
     return whyword.explain(model, "the painters, the painters", target="has", foil="have", method="flow")
 
 

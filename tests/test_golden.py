@@ -76,7 +76,8 @@ def test_baselines(golden: tuple[whyword.Model, list[dict[str, Any]]]) -> None:
 def test_a_folder_without_tokenizer_takes_ids(golden: tuple[whyword.Model, list[dict[str, Any]]]) -> None:
     model, cases = golden
     assert model.tokenizer is None
-    e = whyword.explain(model, cases[1]["input_ids"], target=cases[1]["target"], foil=cases[1]["foil"])
+    asked = {"target": cases[1]["target"], "foil": cases[1]["foil"], "method": "alti-logit"}
+    e = whyword.explain(model, cases[1]["input_ids"], **asked)
     assert e.tokens.words() == [str(id_) for id_ in cases[1]["input_ids"]]
     close(
         e.by_block,

@@ -208,6 +208,18 @@ def test_a_report_is_small() -> None:
     assert len(render_html([document]).encode()) <= 300_000
 
 
+def test_the_strongest_numbers_by_head_are_kept_and_their_sums() -> None:
+    document = make_document([f" word{index}" for index in range(600)], blocks=20, heads=9)
+    document["by_head"] = [
+        [[(place + 1) * 1e-4 for place in range(600)] for _ in range(9)] for _ in range(20)
+    ]
+    (shown,) = embedded(render_html([document]))
+    kept = [value for block in shown["by_head"] for head in block for value in head if value]
+    assert 90_000 < len(kept) <= 100_000
+    assert min(kept) > 0.004
+    assert shown["head_sums"][3][2] == pytest.approx(600 * 601 / 2 * 1e-4)
+
+
 def test_several_documents_are_one_file() -> None:
     page = render_html([KEYS, make_document(["A"], method="logit")])
     assert [document["method"] for document in embedded(page)] == ["alti-logit", "logit"]
@@ -223,8 +235,8 @@ def test_numbers_that_are_none_are_refused() -> None:
 
 
 def test_a_notebook_frames_the_same_page() -> None:
-    ((tag, attributes),) = Elements(render_notebook(KEYS)).tags
-    assert tag == "iframe"
+    (tag, attributes), (beside, _) = Elements(render_notebook(KEYS)).tags
+    assert (tag, beside) == ("iframe", "script")
     assert attributes["sandbox"] == "allow-scripts"
     assert attributes["srcdoc"] == render_html([KEYS])
     assert int(attributes["height"] or 0) > 300
@@ -780,6 +792,15 @@ def test_in_a_notebook(show: Open) -> None:
     assert frame.locator("tr.head").count() == 2
     assert frame.locator(".heat thead .token").nth(1).text_content() == NASTY[0].replace(" ", "␣")
     assert page.evaluate("window.hacked") is None
+
+
+def test_the_frame_in_a_notebook_is_as_high_as_its_page(show: Open) -> None:
+    document = make_document(["A", " b"], blocks=50)
+    page = show(page=f"<!doctype html><title>notebook</title>{render_notebook(document)}")
+    page.wait_for_function("document.querySelector('iframe').clientHeight > 1500")
+    frame = page.frame_locator("iframe").locator("html")
+    low, whole = frame.evaluate("root => [root.clientHeight, root.scrollHeight]")
+    assert whole <= low + 1  # nothing is left to scroll
 
 
 def test_a_real_explanation(show: Open) -> None:

@@ -247,7 +247,9 @@ def test_bad_input(model: whyword.Model, tmp_path: Path, asked: dict[str, Any], 
 
 def test_a_vocabulary_without_words_has_nothing_to_swap(run: Path) -> None:
     tokenizer = toy_tokenizers.make("byte-level", ["ab"], 258)
-    model = whyword.load(build("llama", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    model = whyword.load(
+        build("llama", torch.float32, vocab_size=len(tokenizer)), tokenizer=tokenizer, start="tokenizer"
+    )
     context, record = whyword.tokenize(model, "ab"), read_run(run)[1][0]
     with pytest.raises(whyword.InputError, match="has no tokens that are whole words"):
         _draw_rounds(model, 0, context, Record(**{**vars(record), "tokens": 2}), Swaps(1))

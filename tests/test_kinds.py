@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from whyword.view.showing import print_by_kind
 from saved_results import make_results
 
 NAMES = [kind.name for kind in KINDS]
-MUTATIONS = 300
+MUTATIONS = int(os.environ.get("WHYWORD_FUZZ", "300"))
 
 
 @pytest.fixture(scope="module")

@@ -165,3 +165,35 @@ def test_a_description_of_ones_own() -> None:
     model = whyword.load(network, architecture=own)
     assert model.architecture is own
     assert whyword.explain(model, prompt_of(9), target=5).ledger.error <= 1e-9
+
+
+def test_modules_that_are_changed_after_loading() -> None:
+    network = build("llama", torch.float64)
+    model = whyword.load(network)
+    network.model.layers[2] = network.model.layers[0]
+    with pytest.raises(whyword.ModelError, match=r"did not call a module of block 3: what gives its"):
+        whyword.explain(model, prompt_of(9), target=5)
+    with pytest.raises(whyword.WhywordError):  # one module in two blocks
+        whyword.load(network)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("model.layers.1.self_attn.o_proj", "a module of block 2: self_attn.o_proj"),
+        ("model.layers.1.mlp", "a module of block 2: what gives its output"),
+        ("lm_head", "a module of the network: the unembedding"),
+    ],
+)
+def test_what_is_computed_around_a_module(path: str, said: str) -> None:
+    network = build("llama", torch.float64)
+    model, module = whyword.load(network), network.get_submodule(path)
+
+    class Around(type(module)):  # type: ignore[misc]
+        def __call__(self, stream: Any) -> Any:
+            return self.forward(stream)
+
+    module.__class__ = Around
+    with pytest.raises(whyword.ModelError) as caught:
+        whyword.explain(model, prompt_of(9), target=5)
+    assert said in caught.value.wrong

@@ -521,3 +521,23 @@ def test_the_command_refuses_a_port_that_is_taken() -> None:
 def test_two_models_of_one_name_are_refused(toy: whyword.Model) -> None:
     with pytest.raises(whyword.InputError, match="Two models have the same name: toy, toy"):
         make_server([toy, make_toy()], LOCAL)
+
+
+def test_a_body_that_trickles_is_not_waited_for(toy: whyword.Model) -> None:
+    """Many at once, one byte at a time: each is answered and closed, and the server goes on answering."""
+    with serving([toy], replace(LOCAL, limits=Limits(patience=0.5))) as address:
+        host, port = address.removeprefix("http://").split(":")
+        head = (
+            f"POST /api/explain HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+            "Content-Length: 1000\r\n\r\n{"
+        )
+        opened = [socket.create_connection((host, int(port)), timeout=60) for _ in range(20)]
+        for connection in opened:
+            connection.sendall(head.encode())
+        assert httpx.get(f"{address}/api/models", timeout=60, trust_env=False).status_code == 200
+        for connection in opened:
+            with connection, connection.makefile("rb") as answer:
+                content = answer.read()  # to its end: the server closes the connection
+            assert content.startswith(b"HTTP/1.1 408 ")
+            assert b"The request did not arrive within 0.5 seconds." in content
+            assert b"Send its body at once." in content

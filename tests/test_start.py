@@ -214,7 +214,7 @@ def test_the_score_of_the_start_stands_apart(trained: whyword.Model) -> None:
         assert document["start"] == start
         assert whyword.Explanation.from_dict(document).tokens == explained.tokens
         answer = "".join(document["wording"]["answer"])
-        assert answer.endswith(f" Start: {explained.start:+.2f}.".replace("-", "−"))
+        assert f"{explained.start:+.2f}".replace("-", "−") in answer
         assert "</s>" not in answer
     with pytest.raises(whyword.InputError, match=r"start\.tokens"):
         whyword.Explanation.from_dict({**document, "start": {**start, "tokens": 3}})
@@ -282,3 +282,20 @@ def test_the_command(trained: whyword.Model, tmp_path: Path) -> None:
         refused = run(application, ["predict", TEXT, "-m", folder, old])
         assert refused.exit_code == 2
         assert f"Give {new}." in refused.stderr
+
+
+def test_depth_on_the_command(trained: whyword.Model, tmp_path: Path) -> None:
+    trained.network.save_pretrained(tmp_path / "tiny")
+    trained.tokenizer.save_pretrained(tmp_path / "tiny")
+    asked, run = ["explain", TEXT, "-m", str(tmp_path / "tiny")], CliRunner().invoke
+    at_input = json.loads(run(application, [*asked, "--depth", "0", "--json"]).stdout)
+    assert (at_input["flow"]["depth"], at_input["method"]) == (0, "flow")
+    assert at_input["scores"] == pytest.approx(at_input["flow"]["by_depth"][0], abs=1e-5)
+    for options, wrong, remedy in (
+        (["--depth", "9"], "--depth is 9.", "Give 0 (before block 1) to 3"),
+        (["--depth", "1", "--method", "logit"], "--depth is 1, but logit has no depth.", "flow."),
+    ):
+        refused = run(application, [*asked, *options])
+        assert refused.exit_code == 2
+        assert wrong in refused.stderr
+        assert remedy in refused.stderr

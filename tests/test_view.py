@@ -90,7 +90,7 @@ def test_a_grid_by_word_adds_up_tokens(model: whyword.Model) -> None:
     assert len(lay_out(e.to_dict(), "token", top=3).columns) == 3
 
 
-@pytest.mark.parametrize("by", ["token", "word", "block", "head"])
+@pytest.mark.parametrize("by", ["token", "block", "head"])
 def test_the_sum_is_of_all_rows_and_says_how_many_are_not_shown(model: whyword.Model, by: str) -> None:
     e = whyword.explain(
         model, "A report about the Impressionists", target="has", foil="have", method="alti-logit"
@@ -117,7 +117,7 @@ def test_every_row_of_a_continuation_adds_up_all_tokens(continuation: whyword.Co
 def test_what_is_not_shown_where_nothing_adds_up(model: whyword.Model) -> None:
     compared = whyword.compare(model, "A report about", target="has", methods=["erasure", "attention"])
     assert "… 2 more tokens are not shown." in draw(compared.to_dict(), 80, by="token", top=1)
-    assert "… 1 more word is not shown." in draw(compared["erasure"].to_dict(), 80, by="word", top=2)
+    assert "… 2 more tokens are not shown." in draw(compared["erasure"].to_dict(), 80, by="token", top=1)
 
 
 def test_a_grid_of_a_continuation_is_a_triangle(continuation: whyword.Continuation) -> None:
@@ -272,6 +272,38 @@ def test_pictures(model: whyword.Model, nasty: dict[str, Any], tmp_path: Path) -
     assert render_plot(nasty, "png").startswith(b"\x89PNG")
 
 
+def test_a_picture_of_a_long_prompt_shows_its_strongest_tokens(model: whyword.Model) -> None:
+    pytest.importorskip("matplotlib")
+    from whyword.view.plots import render_plot
+
+    e = whyword.explain(model, "A report about the painters. " * 12, foil="auto", method="logit")
+    assert len(e.tokens) > 60
+    drawn = render_plot(e.to_dict(), "png")
+    width = int.from_bytes(drawn[16:20], "big")
+    assert 3000 < width <= 4000
+    text = render_plot(e.to_dict(), "svg").decode()
+    assert f"{len(e.tokens) - 36} weaker columns are not shown" in text
+    assert f">{float(e.scores[int(e.scores.abs().argmax())]):+.2f}<" in text
+    assert ">… " in text
+
+
+def test_characters_without_a_glyph_are_named_with_a_package(caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("matplotlib")
+    from whyword.view.plot_fonts import warn_of_boxes
+
+    assert warn_of_boxes(["漢", "字"]).startswith("No font has 漢 字: boxes are drawn.")
+    assert "apt install fonts-noto-cjk)" in warn_of_boxes(["漢", "ひ", "한"])
+    assert "apt install fonts-noto-core)" in warn_of_boxes(["ঋ"])
+    from matplotlib.figure import Figure
+
+    from whyword.view.plot_fonts import write_figure
+
+    figure = Figure()
+    figure.text(0.5, 0.5, "\U0001fbff")  # no font has it
+    write_figure(figure, "png")
+    assert "boxes are drawn" in caplog.text
+
+
 def test_tables(model: whyword.Model, continuation: whyword.Continuation, tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     e = whyword.explain(model, "A report, about", target="has", foil="have", method="alti-logit")
@@ -280,10 +312,23 @@ def test_tables(model: whyword.Model, continuation: whyword.Continuation, tmp_pa
         records = list(csv.DictReader(file))
     assert [record["text"] for record in records] == [token.text for token in e.tokens]
     assert [float(record["score"]) for record in records] == pytest.approx(e.scores.tolist())
-    frame = e.to_dataframe()
+    frame = e.to_dataframe(wide=True)
     assert frame["block_3"].tolist() == pytest.approx(e.by_block[2].tolist())
     assert frame.filter(like="block_").sum(axis=1).tolist() == pytest.approx(e.scores.tolist(), abs=1e-5)
-    assert len(continuation.to_dataframe()) == sum(len(each.tokens) for each in continuation)
+    assert len(continuation.to_dataframe(wide=True)) == sum(len(each.tokens) for each in continuation)
+    tidy = e.to_dataframe()
+    assert {"token", "word", "block", "score"} <= set(tidy.columns)
+    assert len(tidy) == 3 * len(e.tokens)
+    assert tidy.groupby("position")["score"].sum().tolist() == pytest.approx(e.scores.tolist(), abs=1e-5)
+    assert set(continuation.to_dataframe().columns) == {"step", "target", *tidy.columns}
+    flowing = whyword.explain(model, "A report, about", target="has", foil="have", method="flow")
+    by_depth = flowing.to_dataframe()
+    assert {"token", "word", "depth", "score"} <= set(by_depth.columns)
+    assert by_depth.groupby("depth")["score"].sum().tolist() == pytest.approx(
+        [flowing.ledger.logit] * len(flowing.flow), abs=1e-4
+    )
+    with pytest.raises(whyword.InputError, match="There is no wide data frame of this"):
+        whyword.predict(model, "A").to_dataframe(wide=True)
 
 
 def test_a_continuation_is_saved_and_read(continuation: whyword.Continuation, tmp_path: Path) -> None:
@@ -370,7 +415,7 @@ def test_heads_are_a_heat_map(document: dict[str, Any]) -> None:
     largest = max(map(abs, flat))
     assert signs == ["·" if abs(value) < 0.1 * largest else "+" if value > 0 else "−" for value in flat]
     coloured = render_matrix(sums, 20, numbers=False)
-    assert any("on #" in str(span.style) for line in coloured for span in line.spans)
+    assert any(str(span.style).startswith("raises.") for line in coloured for span in line.spans)
 
 
 def test_pictures_of_heads_and_neurons(model: whyword.Model, tmp_path: Path) -> None:

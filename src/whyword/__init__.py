@@ -11,6 +11,7 @@ from .lazy import look_up_in, name_moved_modules
 if TYPE_CHECKING:
     from .alignment.aligner import align
     from .alignment.alignment import Alignment
+    from .ask.filled_prompt import FilledPrompt, fill
     from .ask.prompt import tokenize
     from .evaluation import evaluate
     from .inside.neurons import Neurons, neurons
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .results.continuation import Continuation
     from .results.explanation import Explanation
     from .results.prediction import Prediction
+    from .results.prompt_parts import PromptParts
     from .results.reading_back import read
     from .results.translation import Translation
     from .runs.progress import show_progress
@@ -39,12 +41,14 @@ __all__ = [
     "Comparison",
     "Continuation",
     "Explanation",
+    "FilledPrompt",
     "InputError",
     "Ledger",
     "Model",
     "ModelError",
     "Neurons",
     "Prediction",
+    "PromptParts",
     "ProofError",
     "Tokens",
     "Translation",
@@ -58,6 +62,7 @@ __all__ = [
     "explain_batch",
     "explain_continuation",
     "explain_translation",
+    "fill",
     "load",
     "mixing",
     "neurons",
@@ -76,10 +81,12 @@ __getattr__ = look_up_in(
         "Comparison": "results.comparison",
         "Continuation": "results.continuation",
         "Explanation": "results.explanation",
+        "FilledPrompt": "ask.filled_prompt",
         "Ledger": "ledger",
         "Model": "models",
         "Neurons": "inside.neurons",
         "Prediction": "results.prediction",
+        "PromptParts": "results.prompt_parts",
         "Tokens": "tokens",
         "Translation": "results.translation",
         "account": "results.account",
@@ -91,6 +98,7 @@ __getattr__ = look_up_in(
         "explain_batch": "pipeline.many_prompts",
         "explain_continuation": "pipeline.one_continuation",
         "explain_translation": "pipeline.one_translation",
+        "fill": "ask.filled_prompt",
         "load": "pipeline.loading",
         "mixing": "pipeline.one_prompt",
         "neurons": "inside.neurons",

@@ -13,7 +13,7 @@ from .errors import ModelError, ProofError
 from .ledger import Target
 from .maths.kernel import implementation
 from .maths.proof import Identity, gather_errors, tolerance_of
-from .models.catalogue import CATALOGUE, GENERAL, find_entries
+from .models.catalogue import CATALOGUE, GENERAL, find_entries, refuse
 from .models.model import Model
 from .models.open import name_source, open_model, read_config, read_dtype
 from .models.testing.shrink import make_small
@@ -102,7 +102,10 @@ def open_to_diagnose(
     found = find_source(source)
     if not random:
         return replace(open_model(found, dtype=dtype, allow=allow), start=start)
-    network = make_small(read_config(found, allow)).to(read_dtype(dtype or "float32"))
+    config = read_config(found, allow)
+    if not config.is_encoder_decoder:
+        refuse(config, "A model of this config")
+    network = make_small(config).to(read_dtype(dtype or "float32"))
     return replace(open_model(network), name=name_source(found))
 
 

@@ -3,21 +3,18 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-import torch
 from annotated_types import Ge
 from jaxtyping import Float
 from torch import Tensor
 
 from ..document.kinds import ALIGNMENT_SCHEMA
 from ..document.numbers import read_tensor, require_index
+from ..errors import InputError
 from ..results.shown import Shown
 from ..view.sentences import worded
 from .links import Link, Links, write_links
 
-__all__ = ["CHOICES", "Alignment", "AlignmentDocument", "align_words"]
-
-CHOICES = ("best", "mutual")
-"""Which links are made: of every word of a translation, or of words that are each other's best."""
+__all__ = ["Alignment", "AlignmentDocument"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +37,8 @@ class AlignmentDocument:
     """How much each word of the source has to do with each word of the translation, a row for each."""
     links: tuple[tuple[int, int], ...]
     """Words of source and translation that belong together, counted from 0."""
+    confidence: tuple[float, ...] | None = None
+    """How likely each link is to be right; null: not known for this method."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,6 +60,8 @@ class Alignment(Shown):
     """How much each word of the source has to do with each word of the translation; float32."""
     links: tuple[Link, ...]
     """Words of source and translation that belong together, counted from 0."""
+    confidence: tuple[float, ...] | None = None
+    """How likely each link is to be right, by confidence.py; None: not known for this method."""
 
     def __repr__(self) -> str:
         where = "all blocks" if self.block is None else f"block {self.block}"
@@ -90,6 +91,7 @@ class Alignment(Shown):
             "target": list(self.target),
             "scores": self.scores.tolist(),
             "links": [list(link) for link in self.links],
+            "confidence": None if self.confidence is None else list(self.confidence),
         }
 
     @classmethod
@@ -99,6 +101,7 @@ class Alignment(Shown):
         for index, (own, other) in enumerate(declared.links):
             require_index(f"links[{index}][0]", own, sizes[1])
             require_index(f"links[{index}][1]", other, sizes[0])
+        require_same_length(declared)
         return cls(
             model=declared.model,
             method=declared.method,
@@ -108,25 +111,14 @@ class Alignment(Shown):
             target=declared.target,
             scores=scores,
             links=declared.links,
+            confidence=declared.confidence,
         )
 
 
-def align_words(
-    scores: Float[Tensor, "target source"],
-    written: tuple[Float[Tensor, "target step"], Float[Tensor, "source token"]],
-    choice: str = "best",
-) -> tuple[Link, ...]:
-    """Link every word of a translation to the word of the source with the largest score.
-
-    `written`: the words' shares of tokens; a word that no token stands for has no link. `choice`: "mutual"
-    keeps the links of words that are each other's best, so that words may have none.
-    """
-    targets, sources = (shares.sum(1) > 0 for shares in written)
-    if not sources.any():
-        return ()
-    best = scores.masked_fill(~sources, -torch.inf).argmax(1).tolist()
-    links = sorted((own, place) for place, own in enumerate(best) if targets[place])
-    if choice == "mutual":
-        back = scores.masked_fill(~targets[:, None], -torch.inf).argmax(0).tolist()
-        links = [(own, place) for own, place in links if back[own] == place]
-    return tuple(links)
+def require_same_length(declared: AlignmentDocument) -> None:
+    """Refuse confidences that are not one for each link."""
+    if declared.confidence is not None and len(declared.confidence) != len(declared.links):
+        raise InputError(
+            f"confidence has {len(declared.confidence)} numbers, but there are {len(declared.links)} links.",
+            "There is one for each link, or null.",
+        )

@@ -8,9 +8,11 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
 
 from ..errors import InputError
 from ..models.model import Model
@@ -19,19 +21,23 @@ from ..runs.fingerprint import fingerprint_weights
 from ..runs.journal import append_lines, open_run, read_lines
 from ..runs.progress import report as report_progress
 from ..runs.single_writer import write_folder_alone
-from .aer import Score, score_links
-from .aligner import ALIGNMENT_METHODS, Settings, cut, look_ahead, measure_words, prepare_all
-from .alignment import align_words
+from .aer import Score, find_interval, score_links
+from .aligner import link_together
+from .linking import LINKING, Linking, link_words
 from .links import Link, LinkFile, Links, require_inside
-from .symmetry import SYMMETRISATIONS, symmetrise
+from .method_choice import ALIGNMENT_METHODS
+from .preparing import Prepared
+from .symmetry import LINK_SYMMETRISATIONS, SCORES, symmetrise
 from .token_scores import MEASURES
+from .word_scores import Settings, cut, find_evidence, look_ahead, measure_words, prepare_all
 
 __all__ = ["AlignmentReport", "Asked", "Measured", "evaluate_alignment", "read_methods"]
 
-_SCHEMA = "whyword.alignment-run/2"
+_SCHEMA = "whyword.alignment-run/3"
 _PAPER = ("attention", "vector-norms", "distance", "smoothgrad", "logit")
-FORWARD = "forward"
-MUTUAL = "mutual"
+FORWARD, MUTUAL, DEFAULT = "forward", "mutual", f"recall {LINKING.recall:g}"
+KINDS = {FORWARD: Linking("best"), MUTUAL: Linking("mutual", recall=0.0, null=0.0), DEFAULT: LINKING}
+"""How links are chosen: for every word; of words that are each other's best; as `align` does by default."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +46,11 @@ class Measured:
 
     settings: Settings
     direction: str
-    """forward; mutual: only links of words that are each other's best; with a second model backward, or how
-    both were symmetrised."""
+    """forward: every word linked; mutual: only words that are each other's best; recall …: as `align` does by
+    default; with a second model backward, or how both were symmetrised."""
     score: Score
+    interval: tuple[float, float] = (0.0, 0.0)
+    """The 95 % bootstrap interval of the error rate."""
 
 
 @dataclass(frozen=True)
@@ -101,19 +109,20 @@ def evaluate_alignment(
 
     `reverse`: a model for the reverse direction; its alignments are then measured too, and both symmetrised.
     """
-    for network in (model, *([] if reverse is None else [reverse])):
-        require_translator(network)
+    models = [require_translator(each) for each in (model, reverse) if each is not None]
     require_inside(asked.gold, [(len(own), len(other)) for own, other in asked.words], asked.name)
     wanted = _list_ways(model, asked.methods)
     journal = out / "sentences.jsonl"
     with write_folder_alone(out):
         open_run(journal, _SCHEMA, _describe(model, asked, reverse))
         done, ahead = list(read_lines(journal, _read_line)), look_ahead(asked.methods)
+        if any(each.keys() != done[0].keys() for each in done):
+            raise InputError(
+                f"The lines of {journal} differ in methods.", "Delete it: all is computed again."
+            )
         for start in range(len(done), len(asked.words), ahead):
             window = asked.words[start : start + ahead]
-            found = _align_window(model, window, wanted, asked.languages, start)
-            if reverse is not None:
-                found = _join(found, _align_reverse(reverse, window, wanted, asked.languages, start))
+            found = _align_window(models, window, wanted, asked.languages, start)
             append_lines(journal, map(_write_line, found))
             done += found
             report_progress("pairs", len(done), len(asked.words))
@@ -146,63 +155,88 @@ def _read_key(key: str) -> tuple[Settings, str]:
     return Settings(method, step, None if block == "all" else int(block)), direction
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """A pair, with its scores in all ways."""
+
+    prepared: Prepared | None
+    scores: Mapping[Settings, Float[Tensor, "_target _source"]]
+
+
 def _align_window(
-    model: Model,
+    models: Sequence[Model],
     pairs: Sequence[tuple[list[str], list[str]]],
     wanted: Sequence[Settings],
     languages: tuple[str | None, str | None],
     first: int,
 ) -> list[_Found]:
-    """Align some pairs in all ways."""
+    """Align some pairs in all ways; with a second model also backward and symmetrised."""
+    forward = _measure_window(models[0], pairs, wanted, languages, first)
+    if len(models) == 1:
+        return [_link(pair, wanted) for pair in forward]
+    turned = [(target, source) for source, target in pairs]
+    shared = [way for way in wanted if (way.block or 1) <= len(models[1].blocks)]
+    backward = _measure_window(models[1], turned, shared, languages[::-1], first)
+    return [
+        _link(own, wanted) | _link_both(own, back, shared)
+        for own, back in zip(forward, backward, strict=True)
+    ]
+
+
+def _measure_window(
+    model: Model,
+    pairs: Sequence[tuple[list[str], list[str]]],
+    wanted: Sequence[Settings],
+    languages: tuple[str | None, str | None],
+    first: int,
+) -> list[_Pair]:
     prepared = prepare_all(model, pairs, languages, first)
-    kinds = {FORWARD: "best", MUTUAL: "mutual"}
-    found: list[_Found] = [{_key(way, kind): frozenset() for kind in kinds for way in wanted} for _ in pairs]
+    found = [_Pair(each, {}) for each in prepared]
     for batch in cut(prepared):
         own = [each for each in (prepared[index] for index in batch) if each is not None]
         measured = measure_words(model, own, wanted)
         for place, (index, pair) in enumerate(zip(batch, own, strict=True)):
-            shares = pair.target_shares, pair.source_shares
-            for (kind, choice), way in product(kinds.items(), wanted):
-                links = align_words(measured[way][place], shares, choice)
-                found[index][_key(way, kind)] = frozenset(links)
+            found[index] = _Pair(pair, {way: measured[way][place] for way in wanted})
     return found
 
 
-def _align_reverse(
-    model: Model,
-    pairs: Sequence[tuple[list[str], list[str]]],
-    wanted: Sequence[Settings],
-    languages: tuple[str | None, str | None],
-    first: int,
-) -> list[_Found]:
-    """Align with a model for the reverse direction; links are turned to go from source to translation.
-
-    Blocks that it does not have are skipped.
-    """
-    ways = [way for way in wanted if (way.block or 1) <= len(model.blocks)]
-    turned = [(target, source) for source, target in pairs]
-    found = _align_window(model, turned, ways, languages[::-1], first)
-    return [
-        {
-            key: frozenset((target, source) for source, target in links)
-            for key, links in each.items()
-            if key.endswith(FORWARD)
-        }
-        for each in found
-    ]
+def _link(pair: _Pair, wanted: Sequence[Settings]) -> _Found:
+    """Link a pair in all ways, by every kind of links."""
+    return {
+        _key(way, kind): frozenset(_choose(pair, way, linking))
+        for kind, linking in KINDS.items()
+        for way in wanted
+    }
 
 
-def _join(forward: Sequence[_Found], backward: Sequence[_Found]) -> list[_Found]:
-    """Return the alignments of both directions, and all their symmetrisations."""
-    joined = []
-    for own, other in zip(forward, backward, strict=True):
-        both = dict(own)
-        for key, links in other.items():
-            name = key.removesuffix(FORWARD)
-            both[f"{name}backward"] = links
-            both |= {f"{name}{way}": symmetrise(own[key], links, way) for way in SYMMETRISATIONS}
-        joined.append(both)
-    return joined
+def _choose(pair: _Pair, way: Settings, linking: Linking) -> tuple[Link, ...]:
+    if pair.prepared is None:
+        return ()
+    scores = pair.scores[way]
+    return link_words(scores, find_evidence(way.method, scores), pair.prepared.written, linking)
+
+
+def _link_both(own: _Pair, back: _Pair, shared: Sequence[Settings]) -> _Found:
+    """Return the alignment of the reverse direction, and both symmetrised: by their links, and by scores."""
+    found: _Found = {}
+    for way in shared:
+        forward = _choose(own, way, KINDS[FORWARD])
+        backward = [link[::-1] for link in _choose(back, way, KINDS[FORWARD])]
+        found[_key(way, "backward")] = frozenset(backward)
+        found |= {_key(way, name): symmetrise(forward, backward, name) for name in LINK_SYMMETRISATIONS}
+        turned = [link[::-1] for link in _choose(back, way, KINDS[MUTUAL])]
+        found[_key(way, "backward, mutual")] = frozenset(turned)
+        for kind in (MUTUAL, DEFAULT):
+            found[_key(way, f"{SCORES}, {kind}")] = frozenset(_sum_up(own, back, way, KINDS[kind]))
+    return found
+
+
+def _sum_up(own: _Pair, back: _Pair, way: Settings, linking: Linking) -> tuple[Link, ...]:
+    if own.prepared is None or back.prepared is None:
+        return ()
+    scores = own.scores[way], back.scores[way]
+    prepared = own.prepared.written, back.prepared.written
+    return link_together(way.method, scores, prepared, linking)[1]
 
 
 def _describe(model: Model, asked: Asked, reverse: Model | None) -> dict[str, Any]:
@@ -226,7 +260,9 @@ def _write_line(found: _Found) -> str:
 
 
 def _read_line(line: Mapping[str, Any]) -> _Found:
-    return {key: frozenset((own, other) for own, other in links) for key, links in line.items()}
+    for key in line:
+        _read_key(key)
+    return {key: frozenset((int(own), int(other)) for own, other in links) for key, links in line.items()}
 
 
 def _add_up(model: Model, asked: Asked, done: Sequence[_Found]) -> AlignmentReport:
@@ -238,5 +274,6 @@ def _add_up(model: Model, asked: Asked, done: Sequence[_Found]) -> AlignmentRepo
         pairs: Callable[[str], Iterator[tuple[frozenset[Link], Links]]] = lambda key: (  # noqa: E731
             (each[key], gold) for each, gold in zip(done, golds, strict=True)
         )
-        measured.append(Measured(settings, direction, score_links(pairs(key))))
+        scores = [score_links([pair]) for pair in pairs(key)]
+        measured.append(Measured(settings, direction, sum(scores, Score(0, 0, 0, 0)), find_interval(scores)))
     return AlignmentReport(model.name, len(done), tuple(measured))

@@ -11,14 +11,15 @@ from ..view.alignment_plots import plot_alignments, plot_blocks
 from ..view.html import render_html
 from ..view.plots import has_plots
 from ..view.sheet import Sheet, write_csv, write_latex, write_markdown
-from .aer import Score
-from .aligner import align_all, choose_settings
-from .gold_evaluation import AlignmentReport, Asked
+from .aligner import align_all
+from .gold_evaluation import FORWARD, KINDS, AlignmentReport, Asked, Measured
 from .links import Links
+from .method_choice import choose_settings
+from .word_scores import COMBINED
 
 __all__ = ["Line", "lay_out", "lay_out_best", "write_report", "write_sentences"]
 
-HEADINGS = ("method", "step", "block", "AER", "precision", "recall", "all blocks")
+HEADINGS = ("method", "step", "block", "AER", "95 %", "precision", "recall", "all blocks", "95 %")
 _MOST_WORDS = 24
 """Of a sentence that is drawn unless others are named."""
 
@@ -32,15 +33,22 @@ class Line:
     direction: str
     block: int | None
     """None: it has no blocks."""
-    best: Score
-    total: Score | None
+    best: Measured
+    total: Measured | None
 
     def cells(self) -> tuple[str, ...]:
         """Write it in percent."""
-        name = self.method if self.direction == "forward" else f"{self.method}, {self.direction}"
-        numbers = [f"{100 * each:.1f}" for each in (self.best.aer, self.best.precision, self.best.recall)]
-        total = "–" if self.total is None else f"{100 * self.total.aer:.1f}"
-        return name, self.step, "–" if self.block is None else str(self.block), *numbers, total
+        name = self.method if self.direction == FORWARD else f"{self.method}, {self.direction}"
+        numbers = [f"{100 * each:.1f}" for each in (self.best.score.precision, self.best.score.recall)]
+        total = ("–", "–") if self.total is None else _write_rate(self.total)
+        block = "–" if self.block is None else str(self.block)
+        return name, self.step, block, *_write_rate(self.best), *numbers, *total
+
+
+def _write_rate(measured: Measured) -> tuple[str, str]:
+    """Write an error rate and its interval in percent."""
+    low, high = measured.interval
+    return f"{100 * measured.score.aer:.1f}", f"{100 * low:.1f}–{100 * high:.1f}"
 
 
 def lay_out_best(report: AlignmentReport) -> list[Line]:
@@ -49,8 +57,8 @@ def lay_out_best(report: AlignmentReport) -> list[Line]:
     for (method, step, direction), rows in report.rows().items():
         blocks = [each for each in rows if each.settings.block is not None]
         best = min(blocks or rows, key=lambda each: each.score.aer)
-        total = next((each.score for each in rows if each.settings.block is None), None) if blocks else None
-        lines.append(Line(method, step, direction, best.settings.block, best.score, total))
+        total = next((each for each in rows if each.settings.block is None), None) if blocks else None
+        lines.append(Line(method, step, direction, best.settings.block, best, total))
     return lines
 
 
@@ -63,7 +71,10 @@ def lay_out(report: AlignmentReport) -> Sheet:
 def write_report(report: AlignmentReport, out: Path) -> list[Path]:
     """Write the table (md, csv, tex), all blocks (csv) and, where matplotlib is there, the figure."""
     sheet = lay_out(report)
-    blocks = [("method", "step", "direction", "block", *HEADINGS[3:6]), *_list_blocks(report)]
+    blocks = [
+        ("method", "step", "direction", "block", "AER", "low", "high", "precision", "recall"),
+        *_list_blocks(report),
+    ]
     files: dict[str, str | bytes] = {
         "table.md": f"{write_markdown(sheet)}\n{sheet.title}\n",
         "table.csv": write_csv([sheet.headings, *sheet.rows]),
@@ -82,14 +93,17 @@ def write_report(report: AlignmentReport, out: Path) -> list[Path]:
 def write_sentences(model: Model, asked: Asked, out: Path, numbers: Sequence[int] = ()) -> list[Path]:
     """Show sentences, counted from 1, with the gold links: a report of all, and a picture of each.
 
-    Attention is beside logit updates. Without numbers the first three of few words.
+    What `align` gives by default is beside attention. Without numbers the first three of few words.
     """
     short = [
         index
         for index, (source, target) in enumerate(asked.words, 1)
         if source and target and max(len(source), len(target)) <= _MOST_WORDS
     ]
-    ways = [choose_settings(model, method, None, "output") for method in ("attention", "logit")]
+    ways = [
+        choose_settings(model, "attention", None, "output", KINDS[FORWARD]),
+        choose_settings(model, COMBINED, None, "output"),
+    ]
     paths, reported = [], []
     for number in numbers or short[:3]:
         pair = asked.words[number - 1]
@@ -132,7 +146,10 @@ def _list_blocks(report: AlignmentReport) -> list[tuple[str, ...]]:
             each.settings.step,
             each.direction,
             str(each.settings.block or "all"),
-            *(f"{100 * share:.2f}" for share in (each.score.aer, each.score.precision, each.score.recall)),
+            *(
+                f"{100 * share:.2f}"
+                for share in (each.score.aer, *each.interval, each.score.precision, each.score.recall)
+            ),
         )
         for each in report.measured
     ]

@@ -4,7 +4,8 @@ talp:     one line per sentence, `1-1 2-3 4p5`: a dash for a sure link, p for a 
 pharaoh:  the same without possible links
 naacl:    one line per link, `18 1 2 S`: sentence, word of the source, word of the translation, S or P
 
-Files count words from 0 or from 1 and do not say which. A file with an index 0 counts from 0, others from 1.
+Files count words from 0 or from 1 and do not say which. A file with an index 0 counts from 0; another may
+count from either, and is read as counting from 1 unless told otherwise.
 """
 
 import re
@@ -30,6 +31,11 @@ Link = tuple[int, int]
 """A word of the source and a word of the translation, counted from 0."""
 
 FORMATS = ("talp", "pharaoh", "naacl")
+_MOST_WORDS = 100_000
+"""The largest number of a word in a sentence."""
+_MOST_SENTENCES = 1_000_000
+"""The largest number of a sentence in a naacl file, unless it has many lines."""
+_MOST_DIGITS = 18
 _TALP = re.compile(r"(\d+)([-p])(\d+)")
 _NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[0-9.eE+-]+)?")
 
@@ -62,6 +68,18 @@ class LinkFile:
     assumed: bool
     """Whether the base was inferred from its indices."""
 
+    @property
+    def open(self) -> bool:
+        """Whether its words may count from 0 or from 1: it has no index 0, and no base was given."""
+        return self.assumed and self.base == 1
+
+    def count_from_zero(self) -> "LinkFile":
+        """Read a file that may count from either as counting from 0."""
+        moved = tuple(
+            Links(_count_from(-1, each.sure), _count_from(-1, each.possible)) for each in self.sentences
+        )
+        return replace(self, sentences=moved, base=0)
+
     def first(self, count: int) -> "LinkFile":
         """Return the first sentences."""
         return replace(self, sentences=self.sentences[:count], lines=self.lines[:count])
@@ -90,8 +108,12 @@ def parse_links(text: str, name: str, form: str | None = None, base: int | None 
     start = base if base is not None else 0 if 0 in indices else 1
     if start == 1 and 0 in indices:
         raise InputError(f"{name} has an index 0, but words are counted from 1.", "Use base 0.")
+    none = Links()
     return LinkFile(
-        tuple(Links(_count_from(start, sure), _count_from(start, possible)) for _, sure, possible in read),
+        tuple(
+            Links(_count_from(start, sure), _count_from(start, possible)) if line else none
+            for line, sure, possible in read
+        ),
         tuple(line for line, _, _ in read),
         found,
         start,
@@ -165,7 +187,8 @@ def _read_talp(lines: Sequence[str], name: str, form: str) -> _Read:
                     f"{name}, line {number}: {written[:40]!r} is not a link of a {form} file.",
                     "Links look like 3-4" + (", possible ones like 3p4." if form == "talp" else "."),
                 )
-            (sure if link[2] == "-" else possible).append((int(link[1]), int(link[3])))
+            pair = _read_number(link[1], name, number), _read_number(link[3], name, number)
+            (sure if link[2] == "-" else possible).append(pair)
         read.append((number, sure, possible))
     return read
 
@@ -181,15 +204,28 @@ def _read_naacl(lines: Sequence[str], name: str) -> _Read:
                 f"{name}, line {number}: {line[:40]!r} is not a link of a naacl file.",
                 "Links look like 18 1 2 S: sentence, source word, target word, S or P.",
             )
-        links.append((number, int(link[1]), (int(link[2]), int(link[3])), link[4] != "P"))
+        sentence = _read_number(link[1], name, number, max(_MOST_SENTENCES, 10 * len(lines)))
+        pair = _read_number(link[2], name, number), _read_number(link[3], name, number)
+        links.append((number, sentence, pair, link[4] != "P"))
     first = 0 if any(sentence == 0 for _, sentence, _, _ in links) else 1
     count = max((sentence for _, sentence, _, _ in links), default=first - 1) - first + 1
-    read: _Read = [(0, [], []) for _ in range(count)]
+    read: _Read = [(0, [], [])] * count  # sentences without links share one entry
     for number, sentence, link_, is_sure in links:
-        place, sure, possible = read[sentence - first]
+        if not read[sentence - first][0]:
+            read[sentence - first] = (number, [], [])
+        _, sure, possible = read[sentence - first]
         (sure if is_sure else possible).append(link_)
-        read[sentence - first] = (place or number, sure, possible)
     return read
+
+
+def _read_number(digits: str, name: str, line: int, most: int = _MOST_WORDS) -> int:
+    """Read the number of a word or a sentence; refuse one that no file can have."""
+    if len(digits) <= _MOST_DIGITS and int(digits) <= most:
+        return int(digits)
+    raise InputError(
+        f"{name}, line {line}: the number {digits[:20]}{'…' if len(digits) > 20 else ''} is too large.",
+        f"Words and sentences are counted from 0 or from 1, here up to {most:,}.",
+    )
 
 
 def _count_from(start: int, links: Iterable[Link]) -> frozenset[Link]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..ask.sentence_pair import Pair, pair_up
@@ -30,15 +30,21 @@ class Prepared:
     target_shares: Float[Tensor, "target_word step"]
     """The words' shares of the tokens that the decoder predicts, one per step."""
 
+    @property
+    def written(self) -> tuple[Bool[Tensor, " target_word"], Bool[Tensor, " source_word"]]:
+        """Which words of translation and source tokens stand for; others cannot be aligned."""
+        return self.target_shares.sum(1) > 0, self.source_shares.sum(1) > 0
+
 
 def prepare(
     model: Model,
     source: SentenceText,
     target: SentenceText,
     languages: tuple[str | None, str | None] = (None, None),
+    words: str = "auto",
 ) -> Prepared | None:
     """Read a pair and find its words; None where one side is empty, so that there is nothing to align."""
-    sentences = read_sentence(source, "source"), read_sentence(target, "translation")
+    sentences = read_sentence(source, "source", words), read_sentence(target, "translation", words)
     if not all(sentence.text.strip() for sentence in sentences):
         return None
     return _prepare_read(model, *sentences, languages)

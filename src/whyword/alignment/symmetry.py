@@ -1,5 +1,7 @@
 """Symmetrisation: one alignment from those of both directions [Koehn, Och and Marcu 2003].
 
+scores: not the links but the evidence of both directions is joined, before links are chosen (aligner.py).
+
 intersection: links of both; union: links of either; grow-diag: start from the intersection, and repeatedly
 add links of the union that neighbour one already there (also diagonally) and have an unlinked word on one
 side; grow-diag-final: then also add remaining links of either direction with an unlinked word on one side.
@@ -10,16 +12,20 @@ from collections.abc import Callable, Collection, Mapping
 from ..errors import InputError
 from .links import Link
 
-__all__ = ["SYMMETRISATIONS", "symmetrise"]
+__all__ = ["LINK_SYMMETRISATIONS", "SCORES", "SYMMETRISATIONS", "symmetrise"]
+
+SCORES = "scores"
 
 _AROUND = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 def symmetrise(forward: Collection[Link], backward: Collection[Link], way: str) -> frozenset[Link]:
     """Symmetrise the alignments of both directions, both given as links from source to translation."""
-    if way not in SYMMETRISATIONS:
-        raise InputError(f"There is no symmetrisation {way!r}.", f"Ways: {', '.join(SYMMETRISATIONS)}.")
-    return SYMMETRISATIONS[way](frozenset(forward), frozenset(backward))
+    if way not in LINK_SYMMETRISATIONS:
+        raise InputError(
+            f"There is no symmetrisation {way!r} of links.", f"Ways: {', '.join(LINK_SYMMETRISATIONS)}."
+        )
+    return LINK_SYMMETRISATIONS[way](frozenset(forward), frozenset(backward))
 
 
 def _grow_diag(forward: frozenset[Link], backward: frozenset[Link]) -> frozenset[Link]:
@@ -50,9 +56,10 @@ def _is_free(link: Link, links: Collection[Link]) -> bool:
     return all(source != link[0] for source, _ in links) or all(target != link[1] for _, target in links)
 
 
-SYMMETRISATIONS: Mapping[str, Callable[[frozenset[Link], frozenset[Link]], frozenset[Link]]] = {
+LINK_SYMMETRISATIONS: Mapping[str, Callable[[frozenset[Link], frozenset[Link]], frozenset[Link]]] = {
     "intersection": lambda forward, backward: forward & backward,
     "union": lambda forward, backward: forward | backward,
     "grow-diag": _grow_diag,
     "grow-diag-final": _grow_diag_final,
 }
+SYMMETRISATIONS = (SCORES, *LINK_SYMMETRISATIONS)

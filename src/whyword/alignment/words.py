@@ -16,8 +16,10 @@ from torch import Tensor
 from ..errors import InputError
 from ..tokens import Tokens
 
-__all__ = ["Sentence", "read_sentence", "share_tokens", "spell_words"]
+__all__ = ["WORDS", "Sentence", "read_sentence", "share_tokens", "spell_words"]
 
+WORDS = ("auto", "spaces", "characters")
+"""How texts are split into words: by their looks, at spaces, or by character where a script has none."""
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _LETTER = r"\p{L}\p{M}\p{N}"
 _ATTACHED = regex.compile(rf"(?<=[{_LETTER}])[.,!?;:…\"”’)\]»]+(?!\S)|(?<!\S)[\"“‘(\[«¿¡]+(?=[{_LETTER}])")
@@ -50,8 +52,14 @@ def spell_words(words: Sequence[str]) -> Sentence:
     return Sentence(text, tuple(spans))
 
 
-def read_sentence(text: str | Sequence[Any], what: str) -> Sentence:
-    """Read a sentence: words, text that is cut into words by spaces, or text as people write it."""
+def read_sentence(text: str | Sequence[Any], what: str, words_by: str = "auto") -> Sentence:
+    """Read a sentence: words, text that is cut into words by spaces, or text as people write it.
+
+    `words_by`: one of WORDS; "spaces" always cuts text there, "characters" makes every character of an
+    unspaced script a word.
+    """
+    if words_by not in WORDS:
+        raise InputError(f"words is {words_by!r}.", f"Words: {', '.join(WORDS)}.")
     if not isinstance(text, str):
         words = list(text)
         if not all(isinstance(word, str) for word in words):
@@ -62,8 +70,12 @@ def read_sentence(text: str | Sequence[Any], what: str) -> Sentence:
                 f"Word {empty[0]} of the {what} is {words[empty[0] - 1]!r}.",
                 "Pass non-empty words without spaces around them.",
             )
-        return spell_words(words)
-    return spell_words(text.split()) if _is_cut(text) else Sentence(text.strip(), None)
+        return spell_words(_split_characters(words) if words_by == "characters" else words)
+    if words_by == "characters":
+        return spell_words(_split_characters(text.split()))
+    return (
+        spell_words(text.split()) if words_by == "spaces" or _is_cut(text) else Sentence(text.strip(), None)
+    )
 
 
 def share_tokens(
@@ -113,3 +125,11 @@ def _touches(before: str, after: str) -> bool:
     """Tell whether two characters of an unspaced script follow each other without a space."""
     spaced = [regex.match(rf"(?!{_UNSPACED})[{_LETTER}]", each) is not None for each in (before, after)]
     return not all(spaced)
+
+
+def _split_characters(words: Sequence[str]) -> list[str]:
+    """Split words at every character of an unspaced script, with the marks that belong to it."""
+    piece = regex.compile(rf"{_UNSPACED}\p{{M}}*|\p{{P}}|(?:(?!{_UNSPACED}|\p{{P}}).)+")
+    return [
+        own for word in words for own in (piece.findall(word) if regex.search(_UNSPACED, word) else [word])
+    ]

@@ -10,8 +10,11 @@ from torch import Tensor
 from ..errors import InputError
 from ..models.model import Model
 from ..tokens import Tokens, join_word, spell
+from ..tokens.encoding import encode
 from ..tokens.slow_tokenizers import match_pieces
-from ..tokens.tokens import Token
+from ..tokens.tokens import Place, Token
+from .chat_turns import Message, render_chat
+from .filled_prompt import FilledPrompt
 from .start_of_text import find_start
 
 __all__ = [
@@ -26,8 +29,10 @@ __all__ = [
     "tokenize",
 ]
 
-Prompt = str | Sequence[int] | Tensor | Sequence[Mapping[str, str]] | Tokens
-"""Text, token ids, chat turns (role and content), or tokens."""
+Prompt = str | FilledPrompt | Sequence[int] | Tensor | Sequence[Message] | Tokens
+"""Text, what `fill` gives, token ids, chat messages (role and content), or tokens."""
+ANSWER = "answer"
+"""What the part after a prompt with named parts is called."""
 
 _HALF_CHARACTER = "\ufffd"
 _CONTEXT = 8
@@ -95,7 +100,19 @@ def extend_prompt(model: Model, prompt: Tokens, ids: Sequence[int]) -> Tokens:
         spans.append((len(text), len(text) + len(piece)))
         text += piece
         names.append(piece if every[place] in model.special_ids else None)
-    return replace(spell(text, every, spans, names), chosen=prompt.chosen)
+    places = [token.place for token in prompt]
+    spelt = replace(spell(text, every, spans, names), chosen=prompt.chosen)
+    return spelt.place([*places, *[_place_answer(places)] * len(ids)])
+
+
+def _place_answer(places: Sequence[Place]) -> Place:
+    """Give the place of what comes after a prompt: a turn of its own, where the prompt has turns."""
+    turns = [place.turn for place in places if place.turn is not None]
+    last = places[-1] if places else Place()
+    part = ANSWER if any(place.part is not None for place in places) else None
+    if not turns or (last.turn is not None and last.role == "assistant"):
+        return Place(last.role, last.turn, part)
+    return Place("assistant", max(turns) + 1, part)
 
 
 def token_text(model: Model, id_: int, before: Tokens) -> str:
@@ -119,6 +136,8 @@ def _tokens_of(model: Model, prompt: Prompt) -> Tokens:
         return prompt
     if isinstance(prompt, str):
         return tokenize(model, prompt)
+    if isinstance(prompt, FilledPrompt):
+        return tokenize(model, prompt.text).divide((), prompt.parts)
     if isinstance(prompt, Tensor) and (prompt.ndim != 1 or prompt.is_floating_point()):
         raise InputError(
             f"The prompt's ids have shape {tuple(prompt.shape)} and type {prompt.dtype}.",
@@ -127,7 +146,7 @@ def _tokens_of(model: Model, prompt: Prompt) -> Tokens:
     try:
         items: list[Any] = list(prompt)
         if items and all(isinstance(item, Mapping) for item in items):
-            return _render_chat(model, items)
+            return _read_chat(model, items)
         if isinstance(prompt, bytes):
             raise TypeError("bytes are not token ids")
         ids = [index(item) for item in items]
@@ -152,33 +171,10 @@ def _encode_alone(model: Model, text: str) -> list[int]:
     return ids[1:] if empty else ids
 
 
-def _render_chat(model: Model, messages: list[Mapping[str, str]]) -> Tokens:
-    """Render chat turns with the tokenizer's template; a last turn of the assistant is left open."""
-    tokenizer = _tokenizer_for(model, "chat messages")
-    for message in messages:
-        if not (isinstance(message.get("role"), str) and isinstance(message.get("content"), str)):
-            raise InputError(
-                f"A chat message is {_short(dict(message))}.",
-                "Every message needs a 'role' and a 'content', both text.",
-            )
-    if tokenizer.chat_template is None:
-        raise InputError(
-            f"The tokenizer of {model.name} has no chat template.", "Pass the prompt as text instead."
-        )
-    answering = messages[-1]["role"] == "assistant"
-    try:
-        text = tokenizer.apply_chat_template(
-            [dict(message) for message in messages],
-            tokenize=False,
-            add_generation_prompt=not answering,
-            continue_final_message=answering,
-        )
-    except Exception as error:  # a template may raise anything
-        raise InputError(
-            f"The chat template of {model.name} refuses these messages: {error}.",
-            "Use the roles, and the order of turns, that the template accepts.",
-        ) from error
-    return _encode(model, text, add_special=False)
+def _read_chat(model: Model, messages: list[Message]) -> Tokens:
+    """Read chat messages through the tokenizer's template."""
+    chat = render_chat(model.name, _tokenizer_for(model, "chat messages"), messages)
+    return _encode(model, chat.text, add_special=False).divide(chat.turns, chat.parts)
 
 
 def _read_ids(model: Model, ids: list[int]) -> Tokens:
@@ -195,9 +191,9 @@ def _encode(model: Model, text: str, *, add_special: bool) -> Tokens:
     tokenizer = model.tokenizer
     assert tokenizer is not None
     if not tokenizer.is_fast:
-        return spell_pieces(model, text, tokenizer(text, add_special_tokens=add_special).input_ids)
-    encoding = tokenizer(text, add_special_tokens=add_special, return_offsets_mapping=True, verbose=False)
-    return spell_offsets(model, text, encoding)
+        return spell_pieces(model, text, encode(tokenizer, text, add_special_tokens=add_special).input_ids)
+    options: dict[str, Any] = {"return_offsets_mapping": True, "verbose": False}
+    return spell_offsets(model, text, encode(tokenizer, text, add_special_tokens=add_special, **options))
 
 
 def spell_offsets(model: Model, text: str, encoding: Any) -> Tokens:

@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import InputError
 from ..models.model import Model
 from ..tokens import Tokens, spell
+from ..tokens.encoding import encode
 from ..tokens.languages import speak
 from ..trace.running import generate_translation
 from .prompt import extend_prompt, require_tokens, spell_offsets, spell_pieces
@@ -155,8 +156,10 @@ def _encode(model: Model, text: str, side: str) -> Tokens:
     tokenizer = model.tokenizer
     assert tokenizer is not None
     if not tokenizer.is_fast:
-        return spell_pieces(model, text, tokenizer(**{side: text}).input_ids)
-    return spell_offsets(model, text, tokenizer(**{side: text}, return_offsets_mapping=True, verbose=False))
+        return spell_pieces(model, text, encode(tokenizer, text, side).input_ids)
+    return spell_offsets(
+        model, text, encode(tokenizer, text, side, return_offsets_mapping=True, verbose=False)
+    )
 
 
 def _template(model: Model) -> tuple[int, list[int]]:

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..models.bundled.starts import NONE, choose_start, find_record, keep_record
 from ..models.model import Model
 from ..runs.fingerprint import fingerprint_weights
+from ..tokens.encoding import encode
 from ..tokens.tokens import AS_GIVEN, SEPARATOR
 from ..trace.running import run
 
@@ -98,7 +99,7 @@ def _find_token(model: Model, start: str) -> Start:
     else:
         id_ = tokenizer.get_vocab().get(start)
         if id_ is None:
-            ids = tokenizer(start, add_special_tokens=False).input_ids
+            ids = encode(tokenizer, start, add_special_tokens=False).input_ids
             id_ = ids[0] if len(ids) == 1 and ids[0] != tokenizer.unk_token_id else None
         wrong = f"start is {start!r}, which is not one token of {model.name}."
     if id_ is None or id_ >= model.vocabulary:
@@ -111,8 +112,8 @@ def _find_token(model: Model, start: str) -> Start:
 def _added_in_front(model: Model) -> tuple[int, ...] | None:
     """Give what the tokenizer puts before a text; None where it adds nothing at all."""
     tokenizer: Any = model.tokenizer
-    whole = list(tokenizer(SENTENCES[0], add_special_tokens=True).input_ids)
-    plain = list(tokenizer(SENTENCES[0], add_special_tokens=False).input_ids)
+    whole = list(encode(tokenizer, SENTENCES[0], add_special_tokens=True).input_ids)
+    plain = list(encode(tokenizer, SENTENCES[0], add_special_tokens=False).input_ids)
     if whole == plain:
         return None
     ends = range(len(whole) - len(plain) + 1)
@@ -126,7 +127,7 @@ def _choose(model: Model) -> Start:
         return Start(None, (), "none found")
     facts = {"candidates": candidates, "sentences": sentences}
     weights = None
-    with suppress(NotImplementedError):  # weights that are elsewhere (meta, offloaded) have no fingerprint
+    with suppress(InputError):  # weights that are elsewhere (meta, offloaded) have no fingerprint
         weights = fingerprint_weights(model.network)
     likelihoods = None if weights is None else find_record(weights, facts)
     if likelihoods is None:
@@ -154,7 +155,7 @@ def _read_sentences(model: Model) -> list[list[int]]:
     """Tokenize the sentences, cut to the positions that a model has beside a start."""
     tokenizer: Any = model.tokenizer
     most = None if model.most_tokens is None else model.most_tokens - 1
-    read = [list(tokenizer(text, add_special_tokens=False).input_ids)[:most] for text in SENTENCES]
+    read = [list(encode(tokenizer, text, add_special_tokens=False).input_ids)[:most] for text in SENTENCES]
     return [ids for ids in read if len(ids) > 1 and max(ids) < model.vocabulary]
 
 

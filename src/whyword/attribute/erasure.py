@@ -5,12 +5,17 @@
 A token is hidden by a zero in the attention mask, as published, or deleted. What a mask does to positions is
 the model's own business: GPT-2 and Llama keep them, OPT and BLOOM count them anew. Masked or not, a position
 sees nothing after it, so one run without s serves every later position that is explained.
+
+Whole parts of a prompt (documents, turns) are erased in the same way; every token of a part then has the same
+share of what is lost without the part.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from ..errors import InputError
 from ..ledger import Likelihoods, Target, contrast, read_likelihoods
@@ -163,22 +168,54 @@ def _score_losses(predictions: Predictions, kind: str, without: Sequence[Likelih
 
     A context of one token scores 0: it cannot be erased.
     """
-    scores, whole = [], getattr(predictions.likelihoods, kind)
-    for own, each, target in zip(whole, without, predictions.targets, strict=True):
+    scores, whole, contexts = [], getattr(predictions.likelihoods, kind), predictions.contexts
+    for row, (own, each, target) in enumerate(zip(whole, without, predictions.targets, strict=True)):
         if each is None:
-            scores.append(own.new_zeros(1))
+            scores.append(own.new_zeros(len(contexts[row])))
             continue
         left = getattr(each, kind)
-        scores.append(contrast(own[: left.shape[1]] - left, [target] * len(left)))
+        lost = contrast(own[: left.shape[1]] - left, [target] * len(left))
+        if predictions.parts is not None:
+            lost = _share_out(lost, predictions.parts[row], len(contexts[row]))
+        scores.append(lost)
     return make_rows(scores)
 
 
 def _hide_each(predictions: Predictions) -> list[Likelihoods | None]:
-    return _erase_each(predictions, "mask")
+    return (
+        _erase_each(predictions, "mask") if predictions.parts is None else _erase_parts(predictions, "mask")
+    )
 
 
 def _delete_each(predictions: Predictions) -> list[Likelihoods | None]:
-    return _erase_each(predictions, "deletion")
+    if predictions.parts is None:
+        return _erase_each(predictions, "deletion")
+    return _erase_parts(predictions, "deletion")
+
+
+def _erase_parts(predictions: Predictions, way: str) -> list[Likelihoods | None]:
+    """Give every prediction without each part of its context; None where the context is one part."""
+    assert predictions.parts is not None
+    several = [len(parts) > 1 for parts in predictions.parts]
+    erasures = [
+        Erasure(ids, target, parts)
+        for ids, target, parts in zip(
+            predictions.contexts, predictions.targets, predictions.parts, strict=True
+        )
+        if len(parts) > 1
+    ]
+    found = iter(erase(predictions.model, erasures, way))
+    return [next(found) if erased else None for erased in several]
+
+
+def _share_out(
+    scores: Float[Tensor, " _part"], parts: Sequence[frozenset[int]], tokens: int
+) -> Float[Tensor, " _token"]:
+    """Give every token of a part the same share of the part's score."""
+    shared = scores.new_zeros(tokens)
+    for score, positions in zip(scores, parts, strict=True):
+        shared[list(positions)] = score / len(positions)
+    return shared
 
 
 def _vary(

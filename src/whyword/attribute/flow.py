@@ -20,6 +20,7 @@ without a rule is refused, and a wrong rule fails the proof.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 import torch
 from einops import rearrange
@@ -35,7 +36,7 @@ from ..trace import Trace
 from ..trace.pulled_back import PulledBack
 from .flow_proof import ProvenFlow, prove_flow
 from .recorded_predictions import Attributions, Predictions, make_rows
-from .source_and_prefix import JointUpdates
+from .source_and_prefix import JointFlow, JointUpdates
 
 __all__ = [
     "Flow",
@@ -133,14 +134,23 @@ def translate_flow(
     the source at its own depth, a tenth of the encoder's blocks.
     """
     assert model.encoder_stack is not None
-    depth, source, prefix = ceil(len(model.encoder_stack.blocks) / 10), [], []
-    for place in range(trace.places.each):
-        _, proven = _descend(model, trace, targets, [place], again=place + 1 < trace.places.each)
-        assert proven.encoder is not None
-        source.append(proven.encoder[depth])
-        prefix.append(proven.decoder[0])
-    pattern = "each example token -> (example each) 1 token"
-    return JointUpdates(rearrange(source, pattern), rearrange(prefix, pattern)), None
+    proven, each = [], trace.places.each
+    for place in range(each):
+        proven.append(_descend(model, trace, targets, [place], again=place + 1 < each)[1])
+    flow = JointFlow(
+        prefix=_gather([found.decoder for found in proven]),
+        read=_gather([found.read for found in proven]),
+        bias=_gather([found.bias for found in proven]),
+        source=_gather([found.encoder for found in proven]),
+        encoder_bias=_gather([found.encoder_bias for found in proven]),
+    )
+    depth = ceil(len(model.encoder_stack.blocks) / 10)
+    return JointUpdates(flow.source[:, depth, None], flow.prefix[:, 0, None], flow), None
+
+
+def _gather(found: list[Any]) -> Float[Tensor, "position depth ..."]:
+    """Put what was found at every place of every example in the order of the explained positions."""
+    return rearrange(torch.stack(found), "each depth example ... -> (example each) depth ...")
 
 
 def _descend(

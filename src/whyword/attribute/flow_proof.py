@@ -31,6 +31,10 @@ class ProvenFlow:
     bias: Float[Tensor, "depth example"]
     """What biases above each depth of the decoder add, those of what it reads of a source included."""
     encoder: Float[Tensor, "encoder_depth example source"] | None = None
+    read: Float[Tensor, "depth example source"] | None = None
+    """What blocks above each depth of the decoder read of the encoder's output."""
+    encoder_bias: Float[Tensor, "encoder_depth example"] | None = None
+    """What biases above each depth of the encoder add."""
 
 
 def prove_flow(
@@ -60,12 +64,13 @@ def prove_flow(
         return ProvenFlow(flow, bias)
     _prove_reading(model, source)
     below, below_biases = _plain(source.encoder.flow), _plain(source.encoder.biases)
-    total = below.sum(2) + flow[0].sum(1) + bias[0] + _from_above(below_biases.sum(2))
+    encoder_bias = _from_above(below_biases.sum(2))
+    total = below.sum(2) + flow[0].sum(1) + bias[0] + encoder_bias
     scale = below.abs().sum(2) + flow[0].abs().sum(1) + size[0] + _from_above(below_biases.abs().sum(2))
     rounded = _plain(source.encoder.size).sum(2) + rounded[0]
     _require_sums(model, "encoder ", total, _plain(logits), scale + _allow_rounding(model, rounded))
     _prove_nodes(model, "encoder ", source.encoder, ())
-    return ProvenFlow(flow, bias, below)
+    return ProvenFlow(flow, bias, below, read, encoder_bias)
 
 
 def _require_sums(

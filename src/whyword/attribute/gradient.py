@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..ledger import Target, read_logits
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
 from ..runs.batches import cut_batches
 from ..trace import Inputs, Places, pad, read_out
@@ -26,6 +27,9 @@ __all__ = ["Gradient", "attribute_gradient_norm", "attribute_gradient_times_inpu
 
 Running = Callable[[Model], AbstractContextManager[None]]
 """Gives what a network runs in."""
+
+
+_EMBEDDINGS = "embeddings"
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ def _differentiate(predictions: Predictions) -> list[Gradient]:
 def differentiate(predictions: Predictions, running: Running = _as_it_is) -> list[Gradient]:
     """Return the gradient of every prediction; `running`: what the network runs in, which may modify it."""
     model, prompts, places = predictions.model, predictions.prompts, predictions.trace.places
+    _require_same_logits(predictions)
 
     def fits(batch: Sequence[int]) -> bool:
         return estimate_gradient(model, len(batch) * len(prompts[batch[-1]])) <= ACTIVATIONS
@@ -77,6 +82,30 @@ def differentiate(predictions: Predictions, running: Running = _as_it_is) -> lis
     return [gradient for example in range(len(prompts)) for gradient in found[example]]
 
 
+@torch.no_grad()
+def _require_same_logits(predictions: Predictions) -> None:
+    """Refuse a model that reads embeddings in another way than ids, as some do that scale them (MVP).
+
+    This is compared once for a loaded model; in half precision it is not, where rounding differs by shape.
+    """
+    model, trace = predictions.model, predictions.trace
+    if _EMBEDDINGS in model.lengths.compared or model.dtype.itemsize == 2:
+        return
+    ids = predictions.prompts[:1]
+    embedded = model.network.get_input_embeddings()(pad(model, ids))
+    found = read_out(model, Places(trace.places.ranges[:1]), Inputs(embedded=embedded)).logits
+    expected = trace.logits[: trace.places.each].to(found)
+    require_close(
+        Identity.EMBEDDINGS,
+        "whole model",
+        found=found,
+        expected=expected,
+        scale=expected.abs().amax(),
+        tolerance=tolerance_of(model.dtype),
+    )
+    model.lengths.compared.add(_EMBEDDINGS)
+
+
 def _differentiate_batch(
     model: Model,
     prompts: Sequence[Sequence[int]],
@@ -88,7 +117,8 @@ def _differentiate_batch(
     with torch.inference_mode(False), torch.enable_grad():
         embedded = model.network.get_input_embeddings()(pad(model, prompts)).detach().requires_grad_()
         with running(model):
-            readout = read_out(model, places, Inputs(embedded=embedded))
+            # A copy, since some models (CTRL) scale embeddings in place.
+            readout = read_out(model, places, Inputs(embedded=embedded.clone()))
         logits = read_logits(readout.uncapped, targets)
         by_place = logits.reshape(len(prompts), places.each)
         gradients = [

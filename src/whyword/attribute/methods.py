@@ -85,6 +85,8 @@ class Method:
     """In how many blocks, given the number of all, it needs contributions."""
     frozen: bool = False
     """Whether it pulls directions back through the run, held fixed: its scores are read at a depth."""
+    erases: bool = False
+    """Whether it erases tokens, so that it can erase whole parts of a prompt."""
     rolled: Callable[[int], int] = _none
     """The same for attention weights between all positions."""
     differentiated: Callable[[int], int] = _none
@@ -158,24 +160,28 @@ METHODS: Mapping[str, Method] = {
     "erasure": Method(
         Measure("probability", f"{_LOST} {_HIDDEN}"),
         "erasure:attribute_hidden_probabilities",
+        erases=True,
         title="Erasure",
         published=True,
     ),
     "erasure-logits": Method(
         Measure("logits", f"{_LOST_LOGITS} {_HIDDEN}"),
         "erasure:attribute_hidden_logits",
+        erases=True,
         title="Erasure (logits)",
         compared=False,
     ),
     "erasure-deletion": Method(
         Measure("probability", f"{_LOST} {_DELETED}"),
         "erasure:attribute_deleted_probabilities",
+        erases=True,
         title="Erasure (deletion)",
         compared=False,
     ),
     "erasure-deletion-logits": Method(
         Measure("logits", f"{_LOST_LOGITS} {_DELETED}"),
         "erasure:attribute_deleted_logits",
+        erases=True,
         title="Erasure (deletion, logits)",
         compared=False,
     ),

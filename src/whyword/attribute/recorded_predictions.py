@@ -31,6 +31,8 @@ class Predictions:
     ledgers: Sequence[Ledger]
     depth: int | None = None
     """The depth at which flow is read; None: its default."""
+    parts: Sequence[Sequence[frozenset[int]]] | None = None
+    """By example, the parts of the prompt that are erased whole, as positions; None: each token by itself."""
     _shared: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     @property

@@ -24,6 +24,7 @@ from ..models.model import Model
 from ..trace import Trace
 
 __all__ = [
+    "JointFlow",
     "JointMixing",
     "JointUpdates",
     "attribute_jointly",
@@ -34,12 +35,34 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, eq=False)
+class JointFlow:
+    """Each explained logit at every depth of encoder and decoder; float64, on the CPU.
+
+    It adds up to the logit at every depth of the decoder, prefix + read + bias, and of the encoder,
+    source + encoder_bias + the prefix and bias of the decoder's depth 0.
+    """
+
+    prefix: Float[Tensor, "position depth stream"]
+    """How much of it is at each position of the decoder: before block 1, …, after the last block."""
+    read: Float[Tensor, "position depth source"]
+    """How much of it the decoder's blocks above each depth read at each position of the encoder's output."""
+    bias: Float[Tensor, "position depth"]
+    """What biases written above each depth of the decoder add."""
+    source: Float[Tensor, "position encoder_depth source"]
+    """How much of it is at each position of the encoder: before block 1, …, after the last block."""
+    encoder_bias: Float[Tensor, "position encoder_depth"]
+    """What biases written above each depth of the encoder add, in the encoder."""
+
+
 @dataclass(frozen=True)
 class JointUpdates:
     """What was added to each explained logit, by token."""
 
     source: Float[Tensor, "position block source"]
     prefix: Float[Tensor, "position block stream"]
+    flow: JointFlow | None = None
+    """The same at every depth, of a method that traces it."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from ..data import Dataset
     from ..models import Model
 
-__all__ = ["Source", "open_models", "quiet_transformers", "read_dataset_files", "read_source", "read_word"]
+__all__ = [
+    "Source",
+    "open_models",
+    "quiet_transformers",
+    "read_dataset_files",
+    "read_source",
+    "read_text",
+    "read_word",
+]
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ def quiet_transformers() -> None:
 
 def read_source(prompt: str, *, start: str, chat: bool, ids: bool) -> Source:
     """Read the prompt, from stdin where it is a dash; refuse early what no model could read."""
-    text = sys.stdin.read().rstrip("\n") if prompt == "-" else prompt
+    text = read_text(prompt)
     if not text:
         raise InputError("The prompt is empty.", "Give a text of at least one token.")
     if ids:
@@ -84,17 +92,42 @@ def read_source(prompt: str, *, start: str, chat: bool, ids: bool) -> Source:
     return Source(text, chat, ids)
 
 
+def read_text(text: str) -> str:
+    """Read a text as it was typed, from stdin where it is a dash."""
+    from ..tokens.encoding import require_unicode
+
+    return require_unicode(_read_stdin() if text == "-" else text)
+
+
+def _read_stdin() -> str:
+    try:
+        return sys.stdin.read().rstrip("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"The text on stdin is not UTF-8: byte {error.start + 1} is 0x{error.object[error.start]:02x}.",
+            "Give text in UTF-8, by `iconv -t utf-8` for one.",
+        ) from None
+
+
 def read_word(text: str | None, ids: bool) -> str | int | None:
     """Read a target or foil: a word, or a token id."""
+    from ..tokens.encoding import require_unicode
+
     if text is None or not ids:
-        return text
-    if not text.isdecimal():
-        raise InputError(f"{text!r} is not a token id.", "With --ids, target and foils are token ids.")
+        return None if text is None else require_unicode(text)
+    if not _is_id(text):
+        raise InputError(f"{text[:40]!r} is not a token id.", "With --ids, target and foils are token ids.")
     return int(text)
 
 
 def _read_ids(text: str) -> list[int]:
     words = text.replace(",", " ").split()
-    if wrong := [word for word in words if not word.isdecimal()]:
-        raise InputError(f"{wrong[0]!r} is not a token id.", "With --ids, give ids with spaces between them.")
+    if wrong := [word for word in words if not _is_id(word)]:
+        raise InputError(
+            f"{wrong[0][:40]!r} is not a token id.", "With --ids, give ids with spaces between them."
+        )
     return [int(word) for word in words]
+
+
+def _is_id(word: str) -> bool:
+    return word.isdecimal() and len(word) < 19  # what fits into 64 bits

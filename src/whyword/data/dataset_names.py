@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from ..errors import InputError
 
-__all__ = ["BUILTIN", "GROUPS", "PUBLISHED", "SUITE", "Published", "expand_names"]
+__all__ = ["BUILTIN", "GROUPS", "PUBLISHED", "SOURCES", "SUITE", "Published", "expand_names"]
 
 BUILTIN = "builtin"
 
@@ -78,10 +78,22 @@ SUITE: dict[str, Published] = {
 }
 """The built-in suite: see `grammar.py`."""
 
+SOURCES: dict[str, Published] = {
+    **{
+        f"{BUILTIN}-sources-{count}": Published(
+            f"{BUILTIN}-sources-{count}", f"which of {count} documents", "sources", "document", (), count
+        )
+        for count in (2, 4, 8)
+    },
+    f"{BUILTIN}-turns": Published(f"{BUILTIN}-turns", "which of 4 turns", "turns", "turn", (), 4),
+}
+"""Documents and turns of which one holds the answer: see `source_suite.py`; `attractors`: how many."""
+
 GROUPS: dict[str, tuple[str, ...]] = {
     "blimp": tuple(name for name in _BLIMP if name not in ("ipsv", "rpsv")),
     "sva": tuple(f"sva-{count}" for count in _COUNTS),
     BUILTIN: tuple(SUITE),
+    f"{BUILTIN}-sources": tuple(name for name, known in SOURCES.items() if known.group == "sources"),
     f"{BUILTIN}-blimp": tuple(n for n, known in SUITE.items() if known.phenomenon not in ("subject", "name")),
     f"{BUILTIN}-sva": tuple(n for n, known in SUITE.items() if known.phenomenon == "subject"),
 }
@@ -102,7 +114,7 @@ def expand_names(names: Sequence[str], builtin: bool = False) -> list[str]:
         wanted = long.get(wanted, wanted)
         if builtin and not wanted.startswith(BUILTIN):
             wanted = f"{BUILTIN}-{wanted}"
-        if wanted not in GROUPS and wanted not in PUBLISHED and wanted not in SUITE:
+        if not any(wanted in known for known in (GROUPS, PUBLISHED, SUITE, SOURCES)):
             raise _unknown(name, wanted, builtin)
         found.update(dict.fromkeys(GROUPS.get(wanted, (wanted,))))
     if not found:
@@ -112,7 +124,7 @@ def expand_names(names: Sequence[str], builtin: bool = False) -> list[str]:
 
 def _unknown(name: str, wanted: str, builtin: bool) -> InputError:
     titles = {known.title: known.name for known in PUBLISHED.values()}
-    known = [*SUITE, *GROUPS, *(() if builtin else (*PUBLISHED, *titles))]
+    known = [*SUITE, *SOURCES, *GROUPS, *(() if builtin else (*PUBLISHED, *titles))]
     near = list(dict.fromkeys(titles.get(other, other) for other in get_close_matches(wanted, known, n=3)))
     hint = f"Similar: {', '.join(near)}. " if near else ""
     where = " in the built-in suite" if builtin else ""
@@ -121,5 +133,5 @@ def _unknown(name: str, wanted: str, builtin: bool) -> InputError:
 
 def _say_known(builtin: bool) -> str:
     groups = ", ".join(name for name in GROUPS if name.startswith(BUILTIN) or not builtin)
-    names = ", ".join((*(() if builtin else PUBLISHED), *SUITE))
+    names = ", ".join((*(() if builtin else PUBLISHED), *SUITE, *SOURCES))
     return f"There are {names}; several at once: {groups}."

@@ -29,6 +29,8 @@ class Example:
     """Evidence as a phrase (column `target_phrase`); empty where there is none."""
     columns: Mapping[str, str] = field(default_factory=dict, hash=False)
     """All columns of its row, to split a dataset by."""
+    parts: Spans = ()
+    """Documents or turns that are ranked instead of tokens, where there are any: one of them is evidence."""
 
     def evidence_text(self) -> str:
         """Return the evidence word as it stands in the prefix."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import InputError
-from .dataset_names import BUILTIN, PUBLISHED, Published, expand_names
+from .dataset_names import BUILTIN, PUBLISHED, SOURCES, Published, expand_names
 from .examples import Dataset, Example, Skipped
 from .file_layouts import Table, find_file, read_table
 from .rows import read_row
@@ -79,8 +79,9 @@ def _attractors(table: Table, row: int) -> int:
 
 def _make_builtin(name: str) -> Dataset:
     from .builtin_suite import make_builtin
+    from .source_suite import make_sources
 
-    return make_builtin(name)
+    return make_sources(name) if name in SOURCES else make_builtin(name)
 
 
 def _read_from_hub(known: Published) -> Table:

@@ -1,10 +1,10 @@
-"""The kinds of JSON document: one table of what reads, shows and saves each; and what is said with them."""
+"""The kinds of JSON document: one table of what reads, shows and saves each."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..attribute.methods import Measure, measure_of, uses_mixing
+from ..attribute.methods import Measure, measure_of
 from ..errors import InputError
 
 __all__ = [
@@ -15,10 +15,10 @@ __all__ = [
     "CONTINUATION_SCHEMA",
     "KINDS",
     "NEURONS_SCHEMA",
-    "NEURON_NOTES",
+    "PARTS_SCHEMA",
     "PREDICTION_SCHEMA",
     "SCHEMA",
-    "SURVEY_NOTES",
+    "SUPPORT_SCHEMA",
     "SURVEY_SCHEMA",
     "TRANSLATION_SCHEMA",
     "Document",
@@ -27,7 +27,6 @@ __all__ = [
     "is_continuation",
     "is_translation",
     "kind_of",
-    "notes_of",
     "read_measure",
 ]
 
@@ -37,7 +36,9 @@ Document = Mapping[str, Any]
 SCHEMA = "whyword.explanation/1"
 CONTINUATION_SCHEMA = "whyword.continuation/1"
 COMPARISON_SCHEMA = "whyword.comparison/1"
+PARTS_SCHEMA = "whyword.parts/1"
 PREDICTION_SCHEMA = "whyword.prediction/1"
+SUPPORT_SCHEMA = "whyword.support/1"
 NEURONS_SCHEMA = "whyword.neurons/1"
 SURVEY_SCHEMA = "whyword.survey/1"
 ANSWERS_SCHEMA = "whyword.answers/1"
@@ -70,6 +71,8 @@ class Kind:
     """What it is shown by in the terminal unless told otherwise."""
     frame: str | None = None
     """Home of what makes a data frame of it."""
+    wide_frame: str | None = None
+    """The same with a column for each block, where it has one."""
     wording: str | None = None
     """Home of what gives the sentences that pages show with it, the question first."""
 
@@ -85,6 +88,7 @@ _SCORES = {
 }
 """What shows scores of tokens."""
 _SCORES_FRAME = "view.data_frames:make_frame"
+_WIDE_FRAME = "view.data_frames:make_wide_frame"
 _HEADS = {"head": dict.fromkeys((".png", ".svg"), "view.unit_plots:render_heads")}
 _FLOW = {
     "depth": {
@@ -108,8 +112,9 @@ KINDS: tuple[Kind, ...] = (
         terminal="view.terminal:print_document",
         formats=_SCORES,
         views={**_HEADS, **_FLOW},
-        by="block",
+        by="word",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_explanation",
     ),
     Kind(
@@ -121,6 +126,7 @@ KINDS: tuple[Kind, ...] = (
         formats=_SCORES,
         by="block",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_continuation",
     ),
     Kind(
@@ -133,6 +139,7 @@ KINDS: tuple[Kind, ...] = (
         views=_HEADS,
         by="token",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_comparison",
     ),
     Kind(
@@ -144,6 +151,7 @@ KINDS: tuple[Kind, ...] = (
         formats=_SCORES,
         by="word",
         frame=_SCORES_FRAME,
+        wide_frame=_WIDE_FRAME,
         wording="view.sentences:describe_translation",
     ),
     Kind(
@@ -162,6 +170,32 @@ KINDS: tuple[Kind, ...] = (
         },
         frame="view.alignment_grid:make_alignment_frame",
         wording="view.sentences:describe_alignment",
+    ),
+    Kind(
+        name="parts",
+        schema=PARTS_SCHEMA,
+        result="results.prompt_parts:PromptParts",
+        declared="results.prompt_parts:PromptParts",
+        terminal="view.part_bars:print_parts",
+        formats={
+            **_JSON,
+            **_HTML,
+            ".tex": "view.part_bars:render_parts_latex",
+            **dict.fromkeys((".png", ".svg"), "view.part_bars:plot_parts"),
+            ".csv": "view.part_bars:render_parts_csv",
+        },
+        frame="view.part_bars:make_parts_frame",
+        wording="view.part_bars:describe_parts",
+    ),
+    Kind(
+        name="support",
+        schema=SUPPORT_SCHEMA,
+        result="results.answer_support:AnswerSupport",
+        declared="results.answer_support:AnswerSupport",
+        terminal="view.support_table:print_support",
+        formats={**_JSON, **_HTML, ".csv": "view.support_table:render_support_csv"},
+        frame="view.support_table:make_support_frame",
+        wording="view.support_table:describe_support",
     ),
     Kind(
         name="prediction",
@@ -233,25 +267,6 @@ def kind_of(document: Any) -> Kind:
     raise InputError(f"The document has the schema {schema!r}.", f"This version reads {known}.")
 
 
-_EXACT = "The updates add up to the model's logit; the error is in the ledger."
-_MIXING = "Mixing (alti-logit) is a heuristic, and MLPs are not traced further back."
-_FIXED = (
-    "Flow holds fixed what the run computed: attention weights, norm statistics, router weights, the ratio "
-    "act(z)/z of every activation. That a gated product gives half of itself to each factor is a convention."
-)
-_USE = "A debugging tool to be used with others, not a definitive account of why a model did something."
-NEURON_NOTES = {
-    "exact": "The updates of a block's neurons and its bias add up to the ledger's entry of that MLP.",
-    "direct": "An update is what a neuron adds along the stream; what later blocks make of it is not in it.",
-    "use": _USE,
-}
-SURVEY_NOTES = {
-    "exact": "Every example's updates add up to its logit difference; means are over examples.",
-    "direct": NEURON_NOTES["direct"],
-    "use": _USE,
-}
-
-
 def is_continuation(document: Document) -> bool:
     """Tell the explanation of a continuation from that of one token."""
     return bool(document["schema"] == CONTINUATION_SCHEMA)
@@ -272,29 +287,3 @@ def read_measure(document: Document) -> Measure:
     known = document.get("measure")
     own = measure_of(document["method"])
     return own if known is None else Measure(**{"heuristic": own.heuristic, **known})
-
-
-def notes_of(methods: Iterable[str]) -> dict[str, str]:
-    """Say what is exact, what is heuristic, and what to use it for."""
-    names = list(methods)
-    measures = {name: measure_of(name) for name in names}
-    others = [name for name in names if not measures[name].adds_up]
-    blind = [name for name in names if not measures[name].contrastive]
-    mixing = any(map(uses_mixing, names)) or any(
-        each.adds_up and each.sum_of == "attention" for each in measures.values()
-    )
-    whole = any(each.adds_up and each.sum_of == "difference" for each in measures.values())
-    notes = {"exact": _EXACT}
-    if mixing:
-        notes["heuristic"] = _MIXING
-    if whole:
-        notes["held fixed"] = _FIXED
-    notes["use"] = _USE
-    if others:
-        named = ", ".join(f"{name} ({measures[name].unit})" for name in others)
-        notes["baseline"] = f"Scores that do not add up to the logit (difference), with their units: {named}."
-    if blind:
-        notes["not contrastive"] = (
-            f"{', '.join(blind)}: the same numbers whatever the target and the foil are."
-        )
-    return notes

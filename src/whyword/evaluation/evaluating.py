@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..ledger import Target
 from ..models.model import Model
 from ..pipeline.many_prompts import compare_batch
-from ..pipeline.one_prompt import require_model
+from ..pipeline.one_prompt import require_decoder
 from ..results.comparison import Comparison
 from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
@@ -80,13 +80,13 @@ def evaluate(
     `swap_depths`: where, None for the token itself, a number for the residual stream at that depth. A run
     that was stopped is resumed.
     """
+    require_decoder(model)
     rules = find_conventions(conventions, evidence)
     swapping = None if swaps is None else Swaps(swaps, tuple(swap_depths), seed)
     settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed, swapping)
-    _require_fitting(require_model(model), settings)
+    _require_fitting(model, settings)
     read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
     folder, own = Path(out), "tokenizer" if rules.name == "paper" else None
-    model = require_model(model)
     model = replace(model, start=start or own or model.start)
     with write_folder_alone(folder):
         journal = open_journal(folder, describe(model, read, settings))

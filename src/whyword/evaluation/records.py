@@ -4,10 +4,17 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from annotated_types import Ge, Len
+
+from ..errors import InputError
 from ..runs.journal import append_lines, open_run, read_lines, read_settings
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 __all__ = ["Journal", "Record", "open_journal", "read_run"]
 
@@ -87,7 +94,26 @@ def open_journal(folder: Path, settings: Mapping[str, Any]) -> Journal:
 def read_run(folder: str | Path) -> tuple[dict[str, Any], list[Record]]:
     """Read the settings and all examples of a run."""
     folder = Path(folder)
-    return read_settings(folder, SCHEMA), list(read_lines(folder / _NAME, _from_dict))
+    settings = read_settings(folder, SCHEMA)
+    try:
+        methods = _validate(_Settings, settings, strict=True).methods
+        places = settings.get("swapped at", [])
+        if not (isinstance(places, list) and all(isinstance(place, str) for place in places)):
+            raise ValueError("swapped at: it is not a list of places")
+    except ValueError as error:
+        raise InputError(
+            f"{folder / 'settings.json'} is damaged: {error}.", "Name a folder that whyword evaluate wrote."
+        ) from None
+
+    def read(line: Mapping[str, Any]) -> Record:
+        record = _from_dict(line)
+        if missing := [name for name in methods if name not in record.scores]:
+            raise ValueError(f"it has no scores by {missing[0]}")
+        if missing := [place for place in places if place not in record.swaps]:
+            raise ValueError(f"it has no swaps at {missing[0]}")
+        return record
+
+    return settings, list(read_lines(folder / _NAME, read))
 
 
 def _to_dict(record: Record) -> dict[str, Any]:
@@ -95,7 +121,74 @@ def _to_dict(record: Record) -> dict[str, Any]:
 
 
 def _from_dict(line: Mapping[str, Any]) -> Record:
-    return Record(**{name: _freeze(value) for name, value in line.items()})
+    """Read a record; ValueError where a field has another type, or its numbers do not fit each other."""
+    record = _validate(Record, line)
+    places = (*record.evidence, *record.left_out)
+    if not record.evidence or not all(0 <= place < record.tokens for place in places):
+        raise ValueError("evidence is outside the tokens")
+    if {*record.evidence} & {*record.left_out}:
+        raise ValueError("evidence is left out")
+    if any(len(scores) != record.tokens for scores in record.scores.values()):
+        raise ValueError(f"there is not one score for each of {record.tokens} tokens")
+    ranked = record.tokens - len({*record.left_out})
+    if any(len(losses) != ranked for losses in record.swaps.values()):
+        raise ValueError(f"there is not one swap for each of {ranked} ranked tokens")
+    if record.faithfulness and record.faithfulness.keys() != record.scores.keys():
+        raise ValueError("faithfulness is not by the methods of the scores")
+    return record
+
+
+@dataclass(frozen=True)
+class _DatasetSettings:
+    """What the settings of a run say of a dataset."""
+
+    title: str
+    group: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What tables and figures read of the settings of a run."""
+
+    model: str
+    weights: str
+    dtype: str
+    datasets: Mapping[str, _DatasetSettings]
+    methods: Annotated[tuple[str, ...], Len(1)]
+    conventions: str
+    evidence: str
+    limit: int | None
+    faithfulness: float | None
+    seed: Annotated[int, Ge(0)]
+    versions: Mapping[str, str]
+
+
+_Kind = TypeVar("_Kind")
+
+
+def _validate(kind: type[_Kind], found: Any, strict: bool = False) -> _Kind:
+    """Make a dataclass from JSON; ValueError where a field has another type. `strict`: "3" is not 3."""
+    from pydantic import ValidationError
+
+    try:
+        adapter = _make_adapter(kind)  # type: ignore[arg-type]
+        made: _Kind = (
+            adapter.validate_json(json.dumps(found), strict=True)
+            if strict
+            else adapter.validate_python(found)
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return made
+
+
+@cache
+def _make_adapter(kind: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def _round(value: Any) -> Any:
@@ -109,9 +202,3 @@ def _round(value: Any) -> Any:
         if isinstance(value, Sequence) and not isinstance(value, str)
         else value
     )
-
-
-def _freeze(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _freeze(each) for name, each in value.items()}
-    return tuple(map(_freeze, value)) if isinstance(value, list) else value

@@ -123,7 +123,11 @@ def write_skipped(folder: Path, skipped: Sequence[Skipped]) -> None:
 
 def read_skipped(folder: Path) -> list[Skipped]:
     """Read that list."""
-    return list(read_lines(folder / "skipped.jsonl", lambda line: Skipped(**line)))
+    return list(read_lines(folder / "skipped.jsonl", _read_skipped_line))
+
+
+def _read_skipped_line(line: Mapping[str, Any]) -> Skipped:
+    return Skipped(str(line["dataset"]), int(line["row"]), str(line["reason"]))
 
 
 def _sample(records: Sequence[Record], settings: Mapping[str, Any]) -> _Sample:

@@ -117,7 +117,7 @@ def say_signature(settings: Mapping[str, Any]) -> str:
         [
             f"model:{settings['model']}@{settings['weights']}",
             f"dtype:{settings['dtype']}",
-            *([f"start:{settings['start']}"] if "start" in settings else []),
+            *([f"start:{settings['start'] or 'none'}"] if "start" in settings else []),
             f"data:{data}",
             f"rows:{settings['limit'] or 'all'}",
             f"methods:{','.join(settings['methods'])}",

@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..ledger.direction import read_logits
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model, find_down, module_at
-from ..pipeline.one_prompt import require_model
+from ..pipeline.one_prompt import require_decoder
 from ..results.explained_prediction import Count
 from ..results.shown import Shown
 from ..runs.progress import report
@@ -90,7 +90,7 @@ def ablate(
     limit: int | None = None,
 ) -> Ablation:
     """Set a neuron (12.383) to its mean at the explained position, in held-out examples."""
-    name = read_name(neuron, lay_out_model(require_model(model)))
+    name = read_name(neuron, lay_out_model(require_decoder(model)))
     if name.expert is not None:
         raise InputError(
             f"{name.label} is a neuron of an expert.", "Only neurons of plain and gated MLPs can be ablated."

@@ -11,12 +11,13 @@ from torch import Tensor
 from ..ask.prompt import Prompt, token_text
 from ..ask.question import choose
 from ..attribute.methods import measure_of
-from ..document.kinds import NEURON_NOTES, NEURONS_SCHEMA
+from ..document.kinds import NEURONS_SCHEMA
+from ..document.notes import NEURON_NOTES
 from ..document.numbers import inside, misfit, read_tensor, require_index, require_length
 from ..errors import InputError
 from ..ledger.neuron_updates import NeuronEntries, push_forward, settle_neurons
 from ..models.model import Model
-from ..pipeline.one_prompt import Word, ask, compare_trace, last_places, require_model
+from ..pipeline.one_prompt import Word, ask, compare_trace, last_places, require_decoder
 from ..results.explained_prediction import ExplainedPrediction, read_prediction, shared_fields
 from ..results.explanation import Explanation
 from ..tokens import Tokens
@@ -173,7 +174,7 @@ def neurons(
     many that lower it most, the tokens that they promote are named. `names`: these neurons instead
     ("12.383").
     """
-    layouts = lay_out_model(require_model(model))
+    layouts = lay_out_model(require_decoder(model))
     asked = [(name.block, layouts[name.block].place(name)) for name in (read_name(n, layouts) for n in names)]
     context, question = ask(model, prompt, target, foil)
     plan = make_plan(model, Request(1, len(context)), Plan(neurons=True), max_memory)

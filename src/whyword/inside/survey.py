@@ -14,11 +14,12 @@ from torch import Tensor
 
 from ..ask.start_of_text import find_start
 from ..data import Dataset, Example
-from ..document.kinds import SURVEY_NOTES, SURVEY_SCHEMA
+from ..document.kinds import SURVEY_SCHEMA
+from ..document.notes import SURVEY_NOTES
 from ..errors import InputError
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model
-from ..pipeline.one_prompt import require_model
+from ..pipeline.one_prompt import require_decoder
 from ..results.shown import Shown
 from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
@@ -164,7 +165,7 @@ def survey(
     if part not in PARTS:
         raise InputError(f"part is {part!r}.", f"There are {' and '.join(PARTS)}.")
     split = split or Split()
-    layouts = _lay_out(require_model(model), part)
+    layouts = _lay_out(require_decoder(model), part)
     settings = _settings(model, datasets, part, split, limit)
     path = None if folder is None else Path(folder) / f"{part}.safetensors"
     widths = tuple(layout.neurons for layout in layouts)

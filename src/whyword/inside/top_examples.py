@@ -11,7 +11,7 @@ from ..data import Dataset
 from ..document.kinds import ANSWERS_SCHEMA
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model
-from ..pipeline.one_prompt import require_model
+from ..pipeline.one_prompt import require_decoder
 from ..results.explained_prediction import Count
 from ..results.shown import Shown
 from ..runs.progress import report
@@ -67,7 +67,7 @@ def find_answers(
     model: Model, datasets: Sequence[Dataset], neuron: str, *, top: int = 10, limit: int | None = None
 ) -> Answers:
     """Find the examples with the highest and the lowest activations of a neuron (12.383)."""
-    name = read_name(neuron, lay_out_model(require_model(model)))
+    name = read_name(neuron, lay_out_model(require_decoder(model)))
     place = lay_out_block(model, name.block).place(name)
     highest: list[Answer] = []
     lowest: list[Answer] = []

@@ -3,7 +3,7 @@
 from .direction import Target, contrast, read_choices, read_logits
 from .entries import Entries, compute_entries
 from .ledger import Ledger, close, make_ledgers, settle
-from .likelihoods import Likelihoods, read_likelihoods
+from .likelihoods import Likelihoods, read_likelihoods, read_ranks
 
 __all__ = [
     "Entries",
@@ -17,5 +17,6 @@ __all__ = [
     "read_choices",
     "read_likelihoods",
     "read_logits",
+    "read_ranks",
     "settle",
 ]

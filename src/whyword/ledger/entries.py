@@ -55,13 +55,14 @@ def compute_entries(model: Model, trace: Trace, targets: Sequence[Target]) -> En
             norm_bias = norm_bias + bias
             gathered.insert(0, written)
     attention: dict[str, tuple[Tensor, Tensor]] = {}
+    mlps: list[Tensor] = []
     for part, gathered in zip(parts, directions, strict=True):
         written = torch.stack(gathered)
         if isinstance(part, AttentionPart):
             bias = torch.einsum("bpm,bm->pb", written, part.bias)
             attention[part.name] = _read_attention(model, stack, part, written), bias.cpu()
         else:
-            mlp = torch.einsum("bpm,bpm->pb", written, part.trace.output)
+            mlps.append(torch.einsum("bpm,bpm->pb", written, part.trace.output))
     if trace.encoder is not None and model.encoder_stack is not None:
         _prove_stack(model, model.encoder_stack, trace.encoder)
     by_head, attention_bias = attention["attention"]
@@ -69,7 +70,7 @@ def compute_entries(model: Model, trace: Trace, targets: Sequence[Target]) -> En
     return Entries(
         by_head=by_head,
         attention_bias=attention_bias,
-        mlp=mlp.cpu(),
+        mlp=torch.stack(mlps).sum(0).cpu() if len(mlps) > 1 else mlps[0].cpu(),
         embedding=(trace.decoder.stream_in[0] * direction).sum(-1).cpu(),
         norm_bias=norm_bias.cpu(),
         unembedding_bias=unembedding_bias(model, targets).cpu(),

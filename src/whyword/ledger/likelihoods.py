@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..trace import Readout
 from .direction import Target, read_choices
 
-__all__ = ["Likelihoods", "read_likelihoods"]
+__all__ = ["Likelihoods", "read_likelihoods", "read_ranks"]
 
 
 @dataclass(frozen=True)
@@ -28,3 +29,10 @@ def read_likelihoods(readout: Readout, targets: Sequence[Target]) -> Likelihoods
         read_choices(readout.uncapped, targets).cpu(),
         (read_choices(readout.logits, targets) - normaliser).exp().cpu(),
     )
+
+
+def read_ranks(readout: Readout, targets: Sequence[Target]) -> Int[Tensor, "prediction choice"]:
+    """Read the places of targets and foils among all tokens, the likeliest being 1, on the CPU."""
+    chosen = read_choices(readout.logits, targets)
+    likelier = [(readout.logits > each[:, None]).sum(-1) for each in chosen.unbind(1)]
+    return torch.stack(likelier, 1).cpu() + 1

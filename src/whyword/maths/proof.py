@@ -82,6 +82,11 @@ class Identity(Enum):
         "Attention is not all that moves between positions.",
     )
     NEURONS = ("neurons + bias", "the ledger's entry of an MLP", "")
+    EMBEDDINGS = (
+        "logits of the embeddings of a prompt",
+        "those of its ids",
+        "It reads embeddings in another way than ids: use a method without gradients.",
+    )
     SOURCE_EMBEDDINGS = ("logits of the source's embeddings", "those of its ids", "")
 
     def __init__(self, found: str, expected: str, hint: str) -> None:

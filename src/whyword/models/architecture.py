@@ -82,7 +82,7 @@ class Experts:
 
     module: str = "experts"
     """Path of a list of MLPs, or of one module that holds the weights of all experts."""
-    shared: str = "shared_expert|shared_experts"
+    shared: str = "shared_expert|shared_experts|shared_mlp"
     """Path of the shared expert, which always acts."""
     weight: str = "down_proj"
     """The parameter that holds the weights of all experts in one module: experts × model × neurons."""

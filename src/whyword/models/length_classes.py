@@ -5,6 +5,7 @@ not asked what a model does with it. Lengths on the same side of all thresholds 
 """
 
 import re
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ _NO_LENGTH = re.compile(
     r"|(word_embed_proj|ffn|encoder_ffn|decoder_ffn|rotary)_dim|layer_types|architectures"
 )
 """Names of sizes and ids, which no length is compared with."""
+_SELECTED = re.compile(r"index(er)?_(top_?k|budget)")
+"""Names of how many sources are selected: which ones of equal score depends on the whole length."""
 
 
 def find_thresholds(config: Any) -> tuple[int, ...]:
@@ -25,19 +28,22 @@ def find_thresholds(config: Any) -> tuple[int, ...]:
 
 
 def _list_numbers(name: str, entry: Any) -> Iterator[int]:
-    """List the whole numbers of a config, and of what is inside it."""
-    if _NO_LENGTH.fullmatch(name):
-        return
+    """List the whole numbers of a config that may be lengths, and of what is inside it."""
+    return (number for name, number in _list_named(name, entry) if not _NO_LENGTH.fullmatch(name))
+
+
+def _list_named(name: str, entry: Any) -> Iterator[tuple[str, int]]:
+    """List the whole numbers of a config, and of what is inside it, with their names."""
     if isinstance(entry, int) and not isinstance(entry, bool):
-        yield entry
+        yield name, entry
     elif isinstance(entry, Mapping):
         for inner, each in entry.items():
-            yield from _list_numbers(str(inner), each)
+            yield from _list_named(str(inner), each)
     elif isinstance(entry, Sequence) and not isinstance(entry, str):
         for each in entry:
-            yield from _list_numbers(name, each)
+            yield from _list_named(name, each)
     elif hasattr(entry, "to_dict"):
-        yield from _list_numbers(name, vars(entry))
+        yield from _list_named(name, vars(entry))
 
 
 class LengthClasses:
@@ -47,12 +53,15 @@ class LengthClasses:
         self.thresholds = find_thresholds(config)
         self._grows = any(type_ == "dynamic" for type_ in _list_rope_types(config))
         """Whether positions are stretched by the whole length, padding included."""
+        selected = (number for name, number in _list_named("", config) if _SELECTED.fullmatch(name))
+        self._selected = min(selected, default=sys.maxsize)
+        """The least number of sources that are selected; every longer prompt is a class of its own."""
         self.compared: set[Hashable] = set()
 
     def find(self, tokens: int) -> Hashable:
         """Return the class of a length: its place between the thresholds."""
         place = bisect_left(self.thresholds, tokens), bisect_right(self.thresholds, tokens)
-        return (*place, tokens) if self._grows else place
+        return (*place, tokens) if self._grows or tokens > self._selected else place
 
 
 def _list_rope_types(config: Any) -> Iterator[Any]:

@@ -1,14 +1,27 @@
 """Explain in two lines why transformers could not load a model."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from ..errors import ModelError
+from ..errors import ModelError, WhywordError, first_line, is_failure
 from .catalogue import catalogued
 
-__all__ = ["explain_failure", "first_line"]
+__all__ = ["explain_failure", "explaining_failure"]
 
 
-def explain_failure(source: str, error: Exception) -> ModelError:
+@contextmanager
+def explaining_failure(source: str) -> Iterator[None]:
+    """Raise whatever a library raises inside as an error in two lines."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, WhywordError) or not is_failure(error):
+            raise
+        raise explain_failure(source, error) from error
+
+
+def explain_failure(source: str, error: BaseException) -> ModelError:
     """Explain in two lines why transformers could not load a model."""
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -44,18 +57,16 @@ def explain_failure(source: str, error: Exception) -> ModelError:
         return ModelError(f"{source} has no weights (*.safetensors).", "Choose a model that has them.")
     if "does not recognize this architecture" in text or "Unrecognized configuration class" in text:
         return ModelError(
-            f"{source} is not a language model that this version of transformers knows: {first_line(error)}",
+            f"{source} is not a language model that this version of transformers knows: {first_line(error)}.",
             f"Catalogued model types: {catalogued()}.",
         )
-    return ModelError(f"{source} cannot be loaded: {first_line(error)}", "See the error above for the cause.")
+    return ModelError(
+        f"{source} cannot be loaded: {first_line(error)}.",
+        "Check that its files are complete and belong together.",
+    )
 
 
 def _causes(error: BaseException | None) -> Any:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its name."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

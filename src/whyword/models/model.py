@@ -146,9 +146,9 @@ class Model:
         """Lengths at which the model may change what it does, and what was compared already."""
         return LengthClasses(self.config)
 
-    @cached_property
+    @property
     def unembedding(self) -> nn.Module:
-        """The module that turns the final residual stream into logits."""
+        """The module that turns the final residual stream into logits; resizing embeddings replaces it."""
         return cast(nn.Module, self.network.get_output_embeddings())
 
     @property
@@ -158,8 +158,9 @@ class Model:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens there are."""
-        return self.unembedding_rows.shape[0]
+        """How many tokens can be read and predicted."""
+        read = cast(Tensor, self.network.get_input_embeddings().weight).shape[0]
+        return min(self.unembedding_rows.shape[0], read)
 
     @property
     def most_tokens(self) -> int | None:
@@ -174,7 +175,7 @@ class Model:
         divisor = self.number(self.architecture.logit_divisor)
         return (1.0 if multiplier is None else multiplier) / (1.0 if divisor is None else divisor)
 
-    @cached_property
+    @property
     def logit_bias(self) -> Float[Tensor, " vocab"] | None:
         """What is added to the logits after the unembedding, where the model adds something."""
         name = self.architecture.logit_bias
@@ -279,14 +280,18 @@ def find_down(module: nn.Module, mlp: Mlp) -> nn.Module:
 
 def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "written model"]:
     """Read a projection's weight as a matrix that is applied from the right."""
+    if not isinstance(getattr(module, "weight", None), Tensor):
+        raise ModelError(
+            f"{type(module).__name__} has no weight that updates could be computed from.",
+            "Name the module that holds the matrix in the description: whyword.load(..., architecture=...).",
+        )
     weight = cast(Tensor, module.weight).detach()
     if weight.is_meta or not weight.is_floating_point():
         raise ModelError(
             f"The weights of {type(module).__name__} are {weight.dtype} on {weight.device}.",
             "Load the model unquantised and on a device: updates are computed from its weights.",
         )
-    is_transposed = isinstance(module, nn.Linear)
-    return (weight.T if is_transposed else weight).to(dtype)
+    return (weight.T if isinstance(module, nn.Linear) else weight).to(dtype)
 
 
 def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " model"] | None:

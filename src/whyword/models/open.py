@@ -2,19 +2,20 @@
 
 import warnings
 from collections.abc import Collection
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
-from ..errors import ModelError
+from ..errors import ModelError, first_line, is_failure
 from ..tokens.tokens import SEPARATOR
 from .architecture import Architecture
 from .catalogue import describe, refuse
-from .load_failure import explain_failure, first_line
+from .gguf_header import require_whole_gguf
+from .load_failure import explaining_failure
 from .model import Model
-from .requirements import require_attention, require_same_stacks
+from .requirements import require_attention, require_parts, require_possible_sizes, require_same_stacks
 
 __all__ = ["name_source", "open_model", "read_config", "read_dtype"]
 
@@ -54,16 +55,19 @@ def open_model(
                 f"{network.device}.",
                 "Convert and move it before you pass it: whyword does not change a model of yours.",
             )
-    if device is not None:
-        network = network.to(device)
+    with explaining_failure(name):
+        if device is not None:
+            network = network.to(device)
+        return _fit(network, tokenizer, architecture, name)
+
+
+def _fit(network: Any, tokenizer: Any, architecture: Architecture | None, name: str) -> Model:
+    """Find the description of a network, and check that it can be one."""
     if not network.config.is_encoder_decoder:
-        refuse(network)
-    if network.get_output_embeddings() is None:
-        raise ModelError(
-            f"{type(network).__name__} has no unembedding.", "Choose a model that predicts tokens."
-        )
+        refuse(network.config, type(network).__name__)
+    config = require_parts(network)
     if architecture is None:
-        architecture = describe(network.config.get_text_config())
+        architecture = describe(config)
     require_same_stacks(network, architecture)
     require_attention(network, architecture)
     return Model(
@@ -83,6 +87,7 @@ def _open_path(
     if path.suffix == ".gguf":
         if not path.is_file():
             raise ModelError(f"There is no file {source}.", "Pass the path of a .gguf file.")
+        require_whole_gguf(path)
         options["gguf_file"] = path.name
         source = str(path.parent)
     elif path.is_dir():
@@ -108,16 +113,15 @@ def read_config(source: str | Path, allow: str | Collection[str] = ()) -> Any:
 
     path, options = Path(source), dict[str, Any]()
     if path.suffix == ".gguf" and path.is_file():
+        require_whole_gguf(path)
         options["gguf_file"] = path.name
         source = path.parent
     elif not path.exists():
         _require_hub_name(str(source))
-    try:
+    with explaining_failure(str(source)):
         return AutoConfig.from_pretrained(
             source, trust_remote_code="remote-code" in _allowed(allow), **options
         )
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        raise explain_failure(str(source), error) from error
 
 
 def _load_network(
@@ -125,7 +129,7 @@ def _load_network(
 ) -> Any:
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    try:
+    with explaining_failure(source):
         if not Path(source).is_dir() and "pickle" not in allowed:
             _refuse_pickle(source)
         kind = AutoModelForSeq2SeqLM if _has_encoder(source, allowed, options) else AutoModelForCausalLM
@@ -137,8 +141,6 @@ def _load_network(
             output_loading_info=True,
             **options,
         )
-    except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
-        raise explain_failure(source, error) from error
     if missing := sorted(info["missing_keys"]):
         raise ModelError(
             f"{source} lacks {len(missing)} weights of {type(network).__name__}, among them {missing[0]}.",
@@ -154,6 +156,7 @@ def _has_encoder(source: str, allowed: frozenset[str], options: dict[str, Any]) 
     if "gguf_file" in options:
         return False
     config = AutoConfig.from_pretrained(source, trust_remote_code="remote-code" in allowed)
+    require_possible_sizes(config, Path(source))
     return bool(config.is_encoder_decoder)
 
 
@@ -183,9 +186,16 @@ def _load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any
             return AutoTokenizer.from_pretrained(
                 source, trust_remote_code="remote-code" in allowed, **options
             )
-    except OSError:
-        return None
-    except (ValueError, ImportError, KeyError) as error:
+    except BaseException as error:
+        if isinstance(error, OSError) and not Path(source).is_dir():
+            return None  # the hub cannot be reached
+        if not is_failure(error):
+            raise
+        if "sentencepiece" in str(error).lower() and find_spec("sentencepiece") is None:
+            raise ModelError(
+                f"The tokenizer of {source} needs sentencepiece, which is not installed.",
+                "Install it: pip install 'whyword[translate]'.",
+            ) from error
         raise ModelError(
             f"The tokenizer of {source} cannot be loaded: {first_line(error)}.",
             "Install what it needs, or pass one with whyword.load(..., tokenizer=...).",

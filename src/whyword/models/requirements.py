@@ -1,13 +1,68 @@
 """Checks that a network fits its description."""
 
+import re
+from pathlib import Path
 from typing import Any
 
-from ..errors import ModelError
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from ..errors import ModelError, first_line
 from .architecture import Architecture, Attention
 from .model import optional_module, stack_module
 from .translators import TRANSLATORS
 
-__all__ = ["require_attention", "require_same_stacks"]
+__all__ = ["require_attention", "require_parts", "require_possible_sizes", "require_same_stacks"]
+
+_COUNT = re.compile(r"(num_|n_)\w*(layers?|experts?)|(encoder|decoder)_layers")
+"""Names of config attributes that count modules."""
+_MOST_MODULES = 1000
+"""How many modules a config may ask for, whatever its checkpoint has: making that many takes a second."""
+
+
+def require_possible_sizes(config: Any, folder: Path) -> None:
+    """Refuse a config of far more blocks or experts than its checkpoint has tensors, before they are made."""
+    if not folder.is_dir():
+        return
+    tensors = sum(map(_count_tensors, folder.glob("*.safetensors")))
+    for part in (config, config.get_text_config()):
+        for name, value in vars(part).items():
+            if _COUNT.fullmatch(name) and isinstance(value, int) and value > max(_MOST_MODULES, 10 * tensors):
+                raise ModelError(
+                    f"{folder}: in config.json {name} is {value}, but its weights are {tensors} tensors.",
+                    "Use the config.json that belongs to the weights.",
+                )
+
+
+def _count_tensors(path: Path) -> int:
+    """Count the tensors of a safetensors file; 0 where it cannot be read, which loading it will tell."""
+    try:
+        with safe_open(path, "pt") as file:
+            return len(file.keys())
+    except (SafetensorError, OSError):
+        return 0
+
+
+def require_parts(network: Any) -> Any:
+    """Refuse a network without one text decoder and one unembedding; give the decoder's config."""
+    try:
+        config, unembedding = network.config.get_text_config(), network.get_output_embeddings()
+    except Exception as error:  # what these do is written in modelling files
+        raise ModelError(
+            f"{type(network).__name__} does not name its text decoder and its unembedding: "
+            f"{first_line(error)}",
+            "Pass the decoder-only language model inside it.",
+        ) from error
+    if unembedding is None:
+        raise ModelError(
+            f"{type(network).__name__} has no unembedding.", "Choose a model that predicts tokens."
+        )
+    if not isinstance(getattr(unembedding, "weight", None), Tensor):
+        raise ModelError(
+            f"The unembedding of {type(network).__name__} ({type(unembedding).__name__}) is not one matrix.",
+            "Choose a model that predicts one token at a time.",
+        )
+    return config
 
 
 def require_same_stacks(network: Any, architecture: Architecture) -> None:
@@ -29,7 +84,13 @@ def require_same_stacks(network: Any, architecture: Architecture) -> None:
 def require_attention(network: Any, architecture: Architecture) -> None:
     """Refuse a hybrid model, in which some blocks have no attention."""
     stack = architecture.decoder
-    blocks = optional_module(stack_module(network), stack.blocks)
+    try:
+        blocks = optional_module(stack_module(network), stack.blocks)
+    except Exception as error:
+        raise ModelError(
+            f"{type(network).__name__} does not name its decoder: {first_line(error)}",
+            "Pass the decoder-only language model inside it.",
+        ) from error
     paths = [each.module for each in stack.sublayers if isinstance(each, Attention)]
     has = (
         [all(optional_module(block, path) for path in paths) for block in blocks.children()] if blocks else []

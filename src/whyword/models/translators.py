@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from .architecture import Architecture, Attention, Mlp, Norm, Stack, ValueLayout
+from .further_decoders import POST_NORM_DECODER, PRE_NORM_DECODER
 
 __all__ = ["TRANSLATORS"]
 
@@ -27,7 +28,7 @@ _M2M_100 = Architecture(
     decoder=replace(_PRE_NORM, sublayers=(_SELF, _CROSS, _MLP)),
 )
 
-_MBART = replace(_M2M_100, name="mbart", logit_bias="final_logits_bias")
+_MBART = replace(_M2M_100, name="mbart", logit_bias="final_logits_bias", expects={"is_encoder_decoder": True})
 
 _BART = Architecture(
     name="bart",
@@ -41,6 +42,7 @@ _BART = Architecture(
         ),
     ),
     logit_bias="final_logits_bias",
+    expects={"is_encoder_decoder": True},
 )
 
 _NLLB_CROSS = Attention(module="cross_attention", output="cross_attention.out_proj", cross=True)
@@ -73,12 +75,12 @@ _T5 = replace(
 )
 
 TRANSLATORS: Mapping[str, tuple[Architecture, ...]] = {
-    "bart": (_BART,),
+    "bart": (_BART, POST_NORM_DECODER),
     "m2m_100": (_M2M_100,),
-    "marian": (replace(_BART, name="marian"),),
-    "mbart": (_MBART,),
+    "marian": (replace(_BART, name="marian"), POST_NORM_DECODER),
+    "mbart": (_MBART, PRE_NORM_DECODER),
     "mt5": (_MT5,),
     "nllb-moe": (_NLLB_MOE,),
-    "pegasus": (replace(_MBART, name="pegasus"),),
+    "pegasus": (replace(_MBART, name="pegasus"), PRE_NORM_DECODER),
     "t5": (_T5,),
 }

@@ -10,7 +10,7 @@ import torch
 
 from ..ask.start_of_text import require_start
 from ..attribute.alti_logit import mix
-from ..errors import InputError, ModelError, ProofError
+from ..errors import InputError, ModelError, ProofError, WhywordError, first_line
 from ..ledger import Target, settle
 from ..maths.proof import tolerance_of
 from ..models.architecture import Architecture
@@ -70,12 +70,13 @@ def load(
     require_start(model, start)
     try:
         prove(model)
-    except (ProofError, ModelError) as error:
-        if model.architecture is not GENERAL:
-            raise
-        raise type(error)(
+    except Exception as error:
+        failed = error if isinstance(error, WhywordError) else _explain_run(model, error)
+        if model.architecture is not GENERAL or not isinstance(failed, ProofError | ModelError):
+            raise failed from error.__cause__ if failed is error else error
+        raise type(failed)(
             f"The model type {model.config.model_type!r} is not catalogued, and the general description does "
-            f"not fit it: {error.wrong}",
+            f"not fit it: {failed.wrong}",
             f"Catalogued: {catalogued()}. For others pass whyword.load(..., architecture=...).",
         ) from error
     if model.architecture is GENERAL:
@@ -84,6 +85,14 @@ def load(
             "the general description was used, and proven."
         )
     return model
+
+
+def _explain_run(model: Model, error: Exception) -> ModelError:
+    """Explain why a network that was opened cannot be run."""
+    return ModelError(
+        f"{model.name} cannot be run: {first_line(error)}.",
+        "Check that its config belongs to its weights, and that transformers itself runs it.",
+    )
 
 
 def find_source(source: Any) -> Any:
@@ -98,8 +107,36 @@ def prove(model: Model, ids: Sequence[int] | None = None) -> float:
     """Prove all identities on a prompt, by default a short one; return the largest error of a ledger.
 
     The recorded run must give the logits of an untouched run: this catches wrong positions, and hooks that
-    change something. No position may see those after it.
+    change something. No position may see those after it. A network that fails in any other way is refused
+    too: it is not what its description says.
     """
+    try:
+        return _prove(model, ids)
+    except (WhywordError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise _explain_misfit(model, error) from error
+
+
+def _explain_misfit(model: Model, error: Exception) -> ModelError:
+    """Say whether a network cannot be run at all, or cannot be recorded by its description."""
+    name = type(model.network).__name__
+    try:
+        with keep_precision(model.dtype):
+            run(model, [probe(model)])
+    except Exception as own:
+        return ModelError(
+            f"{name} cannot be run on token ids alone: {type(own).__name__}: {first_line(own)}",
+            "Load a model that predicts the next token from token ids.",
+        )
+    return ModelError(
+        f"{name} does not work as its description ({model.architecture.name}) says: "
+        f"{type(error).__name__}: {first_line(error)}",
+        "Pass your own description with whyword.load(..., architecture=...).",
+    )
+
+
+def _prove(model: Model, ids: Sequence[int] | None) -> float:
     ids = probe(model) if ids is None else list(ids)
     prompts, sources = [ids], None
     if model.encoder_stack is not None:  # two sources of different length: padding and its mask

@@ -1,6 +1,7 @@
 """The whole pipeline in one call: text → Tokens → Trace → Ledger → Attribution."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -14,11 +15,12 @@ from ..attribute.flow import find_depth, trace_flow
 from ..attribute.methods import COMPARED, DEFAULT_METHOD
 from ..attribute.mixing_rows import mix_rows
 from ..errors import InputError
-from ..ledger import Target, read_choices, read_likelihoods, settle
+from ..ledger import Target, read_choices, read_likelihoods, read_ranks, settle
 from ..models.model import Model
 from ..results.comparison import Comparison
 from ..results.explanation import Explanation
 from ..results.prediction import Choice, Prediction
+from ..results.prompt_parts import list_parts
 from ..tokens import Tokens
 from ..trace import Places, Plan, Readout, Trace, record
 from ..trace.memory_plan import Request, make_plan
@@ -36,6 +38,7 @@ def explain(
     foil: Word | Sequence[Word] | None = "auto",
     method: str = DEFAULT_METHOD,
     depth: int | None = None,
+    parts: str | Mapping[str, Any] | None = None,
     max_memory: int | str | None = None,
 ) -> Explanation:
     """Explain why the next token of a prompt is the target and not the foil.
@@ -43,13 +46,13 @@ def explain(
     `target`: a word or token id; None: the model's first choice. `foil`: the same, or several (the mean of
     their directions); "auto": the model's runner-up; None: no contrast, the logit of the target itself. Words
     of several tokens are explained at the first token where target and foil differ. `depth`: where flow is
-    read, from 0 (before block 1) to the number of blocks; None: a tenth of them. `max_memory`: bytes, or a
-    text such as "2GB", that the explanation may take beyond the forward pass; None: what is free.
+    read, from 0 (before block 1) to the number of blocks; None: a tenth of them. `parts`: what erasure erases
+    as a whole: sentence, turn, part …, or spans of characters by name, as in `Explanation.by`; None: each
+    token by itself. `max_memory`: bytes, or a text such as "2GB", that the explanation may take beyond the
+    forward pass; None: what is free.
     """
-    compared = compare(
-        model, prompt, target=target, foil=foil, methods=[method], depth=depth, max_memory=max_memory
-    )
-    return compared[method]
+    asked: dict[str, Any] = {"target": target, "foil": foil, "depth": depth, "parts": parts}
+    return compare(model, prompt, **asked, methods=[method], max_memory=max_memory)[method]
 
 
 def compare(
@@ -60,6 +63,7 @@ def compare(
     foil: Word | Sequence[Word] | None = "auto",
     methods: Sequence[str] | None = None,
     depth: int | None = None,
+    parts: str | Mapping[str, Any] | None = None,
     max_memory: int | str | None = None,
 ) -> Comparison:
     """Explain one prediction by several methods, from one recorded run and the further runs of baselines.
@@ -69,10 +73,13 @@ def compare(
     """
     names = list_methods(methods)
     require_depth(require_decoder(model), depth, names)
+    require_erasing(parts, names)
     context, question = ask(model, prompt, target, foil)
+    divided = None if parts is None else [list_parts(context, parts)]
     trace = record_contexts(model, [context], last_places([context]), names, max_memory)
     targets = [choose(question, trace.logits[0])]
-    (comparison,) = compare_trace(model, [context], trace, targets, names, [len(question.forced)], depth)
+    forced = [len(question.forced)]
+    (comparison,) = compare_trace(model, [context], trace, targets, names, forced, depth, divided)
     return comparison
 
 
@@ -114,6 +121,16 @@ def require_depth(model: Model, depth: int | None, methods: Sequence[str]) -> No
             f"Leave it out, or use a method that has: {', '.join(having)}.",
         )
     find_depth(model, depth)
+
+
+def require_erasing(parts: str | Mapping[str, Any] | None, methods: Sequence[str]) -> None:
+    """Refuse parts where no method erases anything."""
+    if parts is not None and not any(METHODS[name].erases for name in methods):
+        having = ", ".join(name for name, method in METHODS.items() if method.erases)
+        raise InputError(
+            f"parts is {parts!r}, but {', '.join(methods)} erases nothing.",
+            f"Leave it out and use .by(…), which adds up scores; methods that erase: {having}.",
+        )
 
 
 def require_decoder(model: object) -> Model:
@@ -174,13 +191,16 @@ def compare_trace(
     methods: Sequence[str],
     forced: Sequence[int],
     depth: int | None = None,
+    parts: Sequence[Sequence[frozenset[int]]] | None = None,
 ) -> Iterator[Comparison]:
     """Explain every position of a trace by every method, example after example.
 
     `forced`: how many tokens at the end of each context were appended because target and foil share them.
     """
     ledgers = settle(model, trace, targets)
-    predictions = Predictions(model, [context.ids for context in contexts], trace, targets, ledgers, depth)
+    predictions = Predictions(
+        model, [context.ids for context in contexts], trace, targets, ledgers, depth, parts
+    )
     attributions = {name: METHODS[name].attribute(predictions) for name in methods}
     # Only for one position per example: for all of a continuation it would cost as much as the run itself.
     kept = any(METHODS[name].keeps_mixing for name in methods) and trace.places.each == 1
@@ -208,14 +228,15 @@ def compare_trace(
 
 def _read_numbers(
     model: Model, trace: Trace, targets: Sequence[Target]
-) -> list[tuple[list[float], list[float], list[float | None]]]:
-    """Read logits, probabilities and capped logits of targets and foils, position by position."""
-    read = read_likelihoods(Readout(trace.logits, trace.uncapped), targets)
+) -> list[tuple[list[float], list[float], list[float | None], list[int]]]:
+    """Read logits, probabilities, capped logits and ranks of targets and foils, position by position."""
+    readout = Readout(trace.logits, trace.uncapped)
+    read, ranks = read_likelihoods(readout, targets), read_ranks(readout, targets)
     logits, probabilities = read.logits.tolist(), read.probabilities.tolist()
     capped: list[list[float | None]] = [[None] * len(row) for row in logits]
     if model.logit_cap is not None:
         capped = read_choices(trace.logits, targets).tolist()
-    return list(zip(logits, probabilities, capped, strict=True))
+    return list(zip(logits, probabilities, capped, ranks.tolist(), strict=True))
 
 
 def _read_first_attention(trace: Trace) -> list[float]:
@@ -231,8 +252,10 @@ def _list_choices(
     logits: list[float],
     probabilities: list[float],
     capped: list[float | None],
+    ranks: list[int],
 ) -> tuple[Choice, ...]:
+    numbers = zip(logits, probabilities, capped, ranks, strict=True)
     return tuple(
-        Choice(id_, token_text(model, id_, before), logit, probability, cap)
-        for id_, logit, probability, cap in zip(target.choices, logits, probabilities, capped, strict=False)
+        Choice(id_, token_text(model, id_, before), *each)
+        for id_, each in zip(target.choices, numbers, strict=False)
     )

@@ -85,6 +85,7 @@ def explain_translation(
         source_shares=None if shares is None else shares.float(),
         threshold=threshold,
         ledgers=ledgers,
+        traced=updates.flow,
     )
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from ..attribute.flow import Flow
 from ..attribute.methods import METHODS, Measure, measure_of
-from ..document.kinds import COMPARISON_SCHEMA, notes_of
+from ..document.kinds import COMPARISON_SCHEMA
+from ..document.notes import notes_of
 from ..document.numbers import inside, misfit, read_tensor, require_length, to_numbers
 from ..view.sentences import worded
 from .explained_prediction import (

@@ -1,7 +1,7 @@
 """A continuation explained: every token of it, and any sum of its tokens."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
@@ -16,7 +16,9 @@ from ..document.kinds import CONTINUATION_SCHEMA
 from ..document.numbers import inside, misfit, require_length
 from ..errors import InputError
 from ..ledger import Ledger
+from ..tokens.segments import SPLITTERS, split_text
 from ..view.sentences import worded
+from .answer_support import UNSUPPORTED, AnswerSupport, ExplainedRow, make_support
 from .explanation import Explanation, ExplanationDocument
 from .prediction import Choice
 from .shown import Shown
@@ -129,6 +131,34 @@ class Continuation(Shown, Sequence[Any]):
         if isinstance(self.explanations, OnDemand):
             return self.explanations.explain_sum(chosen)
         return reduce(add_explanations, self.explanations[chosen.start : chosen.stop])
+
+    def by(
+        self,
+        rows: str = "sentence",
+        columns: str | Mapping[str, Any] = "part",
+        threshold: float = UNSUPPORTED,
+    ) -> AnswerSupport:
+        """Return what every part of the prompt adds to every sentence of the continuation.
+
+        `rows`: sentence, line or paragraph of it. `columns`: what the prompt is divided into, as in
+        `Explanation.by`: part, turn, sentence …, or spans of characters by name. By flow, a row takes one
+        backward pass. `threshold`: the share of a row that its strongest source must have to support it.
+        """
+        if rows not in SPLITTERS:
+            raise InputError(f"rows is {rows!r}.", f"A continuation is divided by {', '.join(SPLITTERS)}.")
+        explained = []
+        for segment in split_text(self.text, rows):
+            chosen = self._find_tokens(range(segment.start, segment.end))
+            total = self.sum(tokens=(chosen.start, chosen.stop))
+            prompt = len(total.tokens) - chosen.stop + 1
+            explained.append(
+                ExplainedRow(segment.name, segment.start, segment.end, total.divide(columns, prompt))
+            )
+        if not explained:
+            raise InputError(
+                f"The continuation {self.text!r} is blank.", "Explain one with visible characters."
+            )
+        return make_support(rows, self.text, explained, threshold)
 
     def _find_tokens(self, chars: range) -> range:
         """Find the tokens that have a character in a range."""

@@ -110,6 +110,11 @@ class ExplainedPrediction(Shown):
         """The (first) foil; all of them are in `foils`."""
         return self.foils[0] if self.foils else None
 
+    @property
+    def text(self) -> str:
+        """The prompt as text, and what was forced after it: what the tokens' offsets count in."""
+        return self.tokens.text
+
     def _ask(self) -> str:
         """Return the question for a representation."""
         against = f" not {' | '.join(repr(foil.text) for foil in self.foils)}" if self.foils else ""

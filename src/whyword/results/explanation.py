@@ -9,10 +9,12 @@ from torch import Tensor
 
 from ..attribute.flow import Flow
 from ..attribute.methods import Measure, measure_of
-from ..document.kinds import SCHEMA, notes_of
+from ..document.kinds import SCHEMA
+from ..document.notes import notes_of
 from ..document.numbers import read_tensor, require_length, to_numbers
 from ..view.sentences import worded
 from .explained_prediction import ExplainedPrediction, Numbers, PredictionRecord, read_prediction
+from .prompt_parts import Divisible
 from .traced import FlowRecord, Traced, flow_to_dict, read_flow
 
 __all__ = [
@@ -66,7 +68,7 @@ class ExplanationDocument(PredictionRecord):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Explanation(ExplainedPrediction, Traced):
+class Explanation(ExplainedPrediction, Traced, Divisible):
     """How much every context token raised or lowered one logit, or one difference of logits."""
 
     schema: ClassVar[str] = SCHEMA

@@ -25,6 +25,8 @@ class Choice:
     """Between 0 and 1, of the whole vocabulary."""
     capped: float | None = None
     """The logit after the cap, which the probability comes from; None where the model has no cap."""
+    rank: int | None = None
+    """Its place among all tokens, the likeliest being 1; None: not known, or several tokens together."""
 
 
 @dataclass(frozen=True)

@@ -61,11 +61,15 @@ class Shown:
 
         print_by_kind(self.to_dict(), Console(highlight=False), by, top)
 
-    def to_dataframe(self) -> "DataFrame":
-        """Return a data frame (pandas), with one row for each token, neuron, word or choice."""
+    def to_dataframe(self, *, wide: bool = False) -> "DataFrame":
+        """Return a tidy data frame (pandas): one row for each score, neuron, word or choice.
+
+        Of an explanation: for each token and depth or block. `wide`: one row for each token, with a column
+        for each block.
+        """
         from ..view.showing import make_frame_by_kind
 
-        return make_frame_by_kind(self.to_dict())
+        return make_frame_by_kind(self.to_dict(), wide=wide)
 
     def _repr_html_(self) -> str | None:
         from ..view.showing import render_notebook_by_kind

@@ -1,7 +1,7 @@
 """What an explanation has when its method traces the whole logit (difference): flow, bias and routes."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -13,7 +13,9 @@ from ..document.numbers import read_tensor, require_index
 from ..errors import InputError
 from .explained_prediction import Count, Numbers
 
-__all__ = ["FlowRecord", "Traced", "flow_to_dict", "read_flow"]
+__all__ = ["FlowRecord", "Traced", "flow_to_dict", "read_flow", "require_flow"]
+
+_Traced = TypeVar("_Traced")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +64,15 @@ class Traced:
         return routes[:top]
 
     def _require_traced(self) -> Flow:
-        if self.traced is None:
-            having = ", ".join(name for name, method in METHODS.items() if method.frozen)
-            raise InputError(f"The method {self.method} has no flow.", f"Methods that have: {having}.")
-        return self.traced
+        return require_flow(self.method, self.traced)
+
+
+def require_flow(method: str, traced: _Traced | None) -> _Traced:
+    """Refuse a method that has no flow, and say which have."""
+    if traced is None:
+        having = ", ".join(name for name, each in METHODS.items() if each.frozen)
+        raise InputError(f"The method {method} has no flow.", f"Methods that have: {having}.")
+    return traced
 
 
 def flow_to_dict(flow: Flow) -> dict[str, Any]:

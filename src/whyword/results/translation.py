@@ -1,6 +1,6 @@
 """The explanation of a translation, and its JSON document."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -8,7 +8,9 @@ from annotated_types import Ge, MinLen
 from jaxtyping import Float
 from torch import Tensor
 
-from ..document.kinds import TRANSLATION_SCHEMA, notes_of
+from ..attribute.source_and_prefix import JointFlow
+from ..document.kinds import TRANSLATION_SCHEMA
+from ..document.notes import notes_of
 from ..document.numbers import inside, misfit, read_tensor, require_index, require_length, to_numbers
 from ..ledger import Ledger
 from ..tokens import Token, Tokens
@@ -16,6 +18,7 @@ from ..view.sentences import worded
 from .explained_prediction import Count, LedgerRecord, Numbers, ledger_to_dict, read_ledger
 from .prediction import Choice
 from .shown import Shown
+from .traced import require_flow
 
 __all__ = ["SentenceRecord", "Translation", "TranslationDocument"]
 
@@ -30,6 +33,22 @@ class SentenceRecord:
     """The text."""
     tokens: Annotated[tuple[Token, ...], MinLen(1)]
     """Its tokens, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointFlowRecord:
+    """Every explained logit at every depth of encoder and decoder; the first axis of each is the token."""
+
+    prefix: list[list[Numbers]]
+    """How much of it is at each position of the decoder, by depth: before block 1, …, after the last."""
+    read: list[list[Numbers]]
+    """How much of it the decoder's blocks above each depth read at each position of the encoder's output."""
+    bias: list[Numbers]
+    """What biases written above each depth of the decoder add."""
+    source: list[list[Numbers]]
+    """How much of it is at each position of the encoder, by depth."""
+    encoder_bias: list[Numbers]
+    """What biases written above each depth of the encoder add, in the encoder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +83,8 @@ class TranslationDocument:
     """The explained tokens that may be hallucinated: almost nothing of them came from the source."""
     ledgers: tuple[LedgerRecord, ...]
     """One for each token that is explained."""
+    joint_flow: JointFlowRecord | None = None
+    """The logits at every depth, where the method traces them."""
     notes: dict[str, str] = field(default_factory=dict)
     """What is exact, what is heuristic, and what to use it for."""
 
@@ -96,6 +117,8 @@ class Translation(Shown):
     """A source share below which a token is flagged."""
     ledgers: tuple[Ledger, ...]
     """One for each token that is explained, proven."""
+    traced: JointFlow | None = None
+    """The logits at every depth, of methods that trace them: see `flow`."""
 
     def __repr__(self) -> str:
         worst = max(ledger.error for ledger in self.ledgers)
@@ -116,6 +139,11 @@ class Translation(Shown):
     def scores(self) -> Float[Tensor, "target token"]:
         """One number per explained token and token of source and prefix, in this order."""
         return torch.cat([self.source_by_block.sum(0), self.prefix_by_block.sum(0)], dim=1)
+
+    @property
+    def flow(self) -> JointFlow:
+        """Every explained logit at every depth of encoder and decoder."""
+        return require_flow(self.method, self.traced)
 
     @property
     def flagged(self) -> list[int]:
@@ -163,6 +191,7 @@ class Translation(Shown):
             "threshold": self.threshold,
             "flagged": self.flagged,
             "ledgers": [ledger_to_dict(ledger) for ledger in self.ledgers],
+            **({} if self.traced is None else {"joint_flow": _flow_to_dict(self.traced)}),
             "notes": notes_of([self.method]),
         }
 
@@ -203,7 +232,37 @@ class Translation(Shown):
             source_shares=None if shares is None else read_tensor("source_shares", shares, (steps,)),
             threshold=declared.threshold,
             ledgers=tuple(ledgers),
+            traced=None if declared.joint_flow is None else _read_flow(declared),
         )
+
+
+def _flow_to_dict(flow: JointFlow) -> dict[str, Any]:
+    return {each.name: getattr(flow, each.name).tolist() for each in fields(flow)}
+
+
+def _read_flow(declared: TranslationDocument) -> JointFlow:
+    """Make the flow of the part of a document that holds it."""
+    flow, source = declared.joint_flow, len(declared.source.tokens)
+    assert flow is not None
+    steps, prefix, depths = (
+        len(declared.choices),
+        len(declared.target.tokens) - 1,
+        len(declared.ledgers[0].mlp) + 1,
+    )
+    shapes: dict[str, tuple[int | None, ...]] = {
+        "prefix": (steps, depths, prefix),
+        "read": (steps, depths, source),
+        "bias": (steps, depths),
+        "source": (steps, None, source),
+        "encoder_bias": (steps, None),
+    }
+    read = {
+        name: read_tensor(f"joint_flow.{name}", getattr(flow, name), shape, torch.float64)
+        for name, shape in shapes.items()
+    }
+    if read["source"].shape[1] != read["encoder_bias"].shape[1]:
+        raise misfit("joint_flow.encoder_bias", "it has not as many depths as joint_flow.source")
+    return JointFlow(**read)
 
 
 def _list_matrices(declared: TranslationDocument) -> list[tuple[str, list[NumbersOrNull]]]:

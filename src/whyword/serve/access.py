@@ -20,6 +20,8 @@ class Limits:
     """Most numbers of a document: those by head grow with the length of prompt × continuation."""
     body: int = 256 * 1024
     """Most bytes of a request."""
+    patience: float = 10
+    """Seconds in which the body of a request must have arrived; a connection that trickles is closed."""
     waiting: int = 16
     """Most runs that wait or are running, over all models; more are refused."""
 

@@ -41,6 +41,7 @@ _LINES = {"type": "string", "description": "One JSON object per line: progress, 
 _REFUSED = {
     400: "The body is not valid JSON.",
     403: "The host name is not the server's, or the request comes from another site.",
+    408: "The body did not arrive in time.",
     413: "The request is larger than the server allows.",
     415: "The body is not declared as JSON.",
     422: "A value is wrong, or there are too many tokens.",

@@ -6,6 +6,7 @@ machine: DNS rebinding), the Origin of a POST must be the page's own, and its bo
 which a browser does not send across sites without asking first (CORS preflight).
 """
 
+import asyncio
 import ipaddress
 import json
 import re
@@ -68,7 +69,16 @@ class Guard:
         refused = self._check(scope["method"], headers)
         body = b""
         if refused is None and scope["method"] not in _READING:
-            read = await _read(receive, self.access.limits.body)
+            try:
+                read = await asyncio.wait_for(
+                    _read(receive, self.access.limits.body), self.access.limits.patience
+                )
+            except asyncio.TimeoutError:
+                wrong = f"The request did not arrive within {self.access.limits.patience:g} seconds."
+                late = refuse(408, wrong, "Send its body at once.")
+                late.headers["Connection"] = "close"
+                await late(scope, receive, send_guarded)
+                return
             if read is None:
                 return  # the client disconnected: nobody waits for an answer
             body = read

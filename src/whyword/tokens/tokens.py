@@ -5,12 +5,14 @@ characters of a tokenizer. Spaces at the edge of a token are not part of its spa
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import regex
 
-__all__ = ["AS_GIVEN", "SEPARATOR", "StartRecord", "Token", "Tokens", "join_word", "spell"]
+from .segments import Segment, find_segment, trim_span
+
+__all__ = ["AS_GIVEN", "SEPARATOR", "Place", "StartRecord", "Token", "Tokens", "join_word", "spell"]
 
 AS_GIVEN = "as given"
 """How the start of token ids and chat turns was chosen: they are read as they are."""
@@ -44,6 +46,26 @@ class Token:
     """Index of the word it is part of."""
     special: bool
     """Whether it marks structure rather than text: BOS, chat markers."""
+    role: str | None = None
+    """Who speaks in its chat turn; None outside chats, and for what the template adds of its own."""
+    turn: int | None = None
+    """Index of its chat turn."""
+    part: str | None = None
+    """Name of the part of the prompt that it is in; None where that has no name."""
+
+    @property
+    def place(self) -> "Place":
+        """Where in the prompt it is."""
+        return Place(self.role, self.turn, self.part)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a prompt a token is: in which turn, and in which part."""
+
+    role: str | None = None
+    turn: int | None = None
+    part: str | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +129,20 @@ class Tokens:
         """Return the last tokens of a prompt, with words renumbered."""
         kept = self.records[len(self) - count :]
         names = [token.text if token.special else None for token in kept]
-        return spell(self.text, [t.id for t in kept], [(t.start, t.end) for t in kept], names)
+        spelt = spell(self.text, [t.id for t in kept], [(t.start, t.end) for t in kept], names)
+        return spelt.place(token.place for token in kept)
+
+    def place(self, places: "Iterable[Place]") -> "Tokens":
+        """Return the tokens with their places in the prompt, from the first on."""
+        placed = tuple(
+            replace(token, role=own.role, turn=own.turn, part=own.part)
+            for token, own in zip(self.records, places, strict=False)
+        )
+        return replace(self, records=(*placed, *self.records[len(placed) :]))
+
+    def divide(self, turns: Sequence[Segment], parts: Sequence[Segment]) -> "Tokens":
+        """Return the tokens with their places: a token is where its first visible character is."""
+        return self.place(_place(token, turns, parts) for token in self.records)
 
     def words(self) -> list[str]:
         """Return the text of every word that has a token."""
@@ -133,7 +168,7 @@ def spell(
     records: list[Token] = []
     word, last, reached = -1, None, 0
     for id_, (start, end), name in zip(ids, spans, special, strict=True):
-        trimmed = _trim(text, start, end)
+        trimmed = trim_span(text, start, end)
         found = None if name is not None else _word_at(text, words, *trimmed)
         if found is None or found != last:
             word += 1
@@ -163,12 +198,12 @@ def join_word(text: str, word: str) -> str:
     return bare if follows else " " + bare
 
 
-def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Strip spaces at the edges, unless there is nothing else."""
-    piece = text[start:end]
-    if not piece.strip():
-        return start, end
-    return start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
+def _place(token: Token, turns: Sequence[Segment], parts: Sequence[Segment]) -> Place:
+    """Find where a token is; a special token that stands for no text is nowhere."""
+    if token.special and token.start == token.end:
+        return Place()
+    turn, part = find_segment(turns, token.start), find_segment(parts, token.start)
+    return Place(None if turn is None else turns[turn].name, turn, None if part is None else parts[part].name)
 
 
 def _word_at(text: str, words: Sequence[tuple[int, int]], start: int, end: int) -> int | None:

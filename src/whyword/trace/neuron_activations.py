@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..errors import ModelError
+from ..errors import ModelError, WhywordError, first_line
 from ..models.architecture import Mlp
 from ..models.model import (
     Model,
@@ -96,8 +96,17 @@ def read_neurons(model: Model, trace: Trace, block: int) -> tuple[NeuronGroup, .
     if experts is None:
         values, bias = _read_down(find_down(module, mlp))
         return (NeuronGroup(None, read, read.new_ones(read.shape[0]), values, bias),)
-    with evaluating(model), keep_precision(model.dtype):
-        return tuple(_Mixture(module, experts, mlp).read(read))
+    try:
+        with evaluating(model), keep_precision(model.dtype):
+            return tuple(_Mixture(module, experts, mlp).read(read))
+    except (WhywordError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # experts are run in pieces, which modelling files were not written for
+        raise ModelError(
+            f"The neurons of {type(experts).__name__} in block {block + 1} cannot be read: "
+            f"{type(error).__name__}: {first_line(error)}",
+            "Describe its experts with Mlp(experts=Experts(...)).",
+        ) from error
 
 
 def _read_down(down: nn.Module) -> tuple[Float[Tensor, "neuron model"], Float[Tensor, " model"] | None]:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
+from .store import require_called
 from .trace import Places
 
 __all__ = ["Inputs", "Reader", "Readout"]
@@ -63,6 +64,7 @@ class Reader:
 
     def read(self, output: Float[Tensor, "1 position vocab"]) -> Readout:
         """Return the logits, after the run."""
+        require_called("the unembedding", "the network", hasattr(self, "unembedded"))
         logits = output[0].to(self._model.compute_dtype)
         uncapped = logits if self._model.logit_cap is None else _uncap(self._model, self._unbounded, logits)
         return Readout(logits, uncapped)

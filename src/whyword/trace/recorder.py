@@ -28,7 +28,7 @@ from .precision import keep_precision
 from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
 from .running import make_inputs, run_inputs
-from .store import Store
+from .store import Store, require_called
 from .trace import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace, Weighed
 from .untouched_run import verify_run
 
@@ -231,6 +231,7 @@ class _Recorder:
             weigher = self._weigher(module, sublayer, returned, index)
             if self.frozen is not None:
                 self.frozen.take_weigher(weigher, self.stack, sublayer.cross)
+            require_called(sublayer.output, self.stack.name_block(index), module in self.projections)
             context, output = self.projections.pop(module)
             reduction = Reduction(self.model, self.stack, index, sublayer, weigher, context, output)
             if index < self.plan.rolled_blocks:

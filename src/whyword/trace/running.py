@@ -15,6 +15,9 @@ from .readout import Inputs
 
 __all__ = ["evaluating", "generate", "generate_translation", "make_inputs", "pad", "run", "run_inputs"]
 
+_KEPT = ("bos_token_id", "eos_token_id", "pad_token_id", "cache_implementation", "cache_config", "use_cache")
+"""Settings for generation that are the model's own in a greedy run too."""
+
 
 @torch.no_grad()
 def run(
@@ -82,13 +85,8 @@ def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
         generated = model.network.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
-            max_new_tokens=new_tokens,
-            do_sample=False,
-            num_beams=1,
-            repetition_penalty=1.0,
-            no_repeat_ngram_size=0,
-            return_dict_in_generate=False,
             stopping_criteria=_report_tokens(len(ids), new_tokens),
+            **_greedy_settings(model, new_tokens),
         )
     return [int(id_) for id_ in generated[0, len(ids) :]]
 
@@ -115,6 +113,25 @@ def generate_translation(
             stopping_criteria=_report_tokens(len(start), new_tokens),
         )
     return [int(id_) for id_ in generated[0, len(start) :]]
+
+
+def _greedy_settings(model: Model, new_tokens: int) -> dict[str, Any]:
+    """Undo every setting that the model has of its own: suppressed tokens, biases, lengths, penalties."""
+    from transformers import GenerationConfig
+
+    own, plain = model.network.generation_config, vars(GenerationConfig())
+    changed = [] if own is None else [name for name in own.to_diff_dict() if name in plain]
+    undone = {name: plain[name] for name in changed if name not in (*_KEPT, "transformers_version")}
+    greedy = {"do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
+    return (
+        undone
+        | greedy
+        | {
+            "max_new_tokens": new_tokens,
+            "max_length": None,  # counted from the start of the prompt
+            "return_dict_in_generate": False,
+        }
+    )
 
 
 def _report_tokens(before: int, new_tokens: int) -> Any:

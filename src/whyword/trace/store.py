@@ -12,7 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["Store"]
+from ..errors import ModelError
+
+__all__ = ["Store", "require_called"]
+
+
+def require_called(module: str, where: str, called: bool) -> None:
+    """Refuse a run in which a module was not called: what it gives was computed in another way."""
+    if not called:
+        raise ModelError(
+            f"The run did not call a module of {where}: {module}.",
+            "Load the network again after changing its modules; each block needs modules of its own.",
+        )
 
 
 class Store:
@@ -48,12 +59,20 @@ class Store:
     def in_runs(self, *names: str) -> Iterator[tuple[Tensor, ...]]:
         """Return what was kept under some names in every block: one tensor each for blocks, one after the
         other, that lie in one piece."""
-        columns = [self._kept[name] for name in names]
+        columns = [self._of_every_block(name) for name in names]
         for _, run in groupby(range(self._blocks), lambda block: [id(column[block]) for column in columns]):
             blocks = [*run]
             yield tuple(column[blocks[0]][blocks[0] : blocks[-1] + 1] for column in columns)
 
     def of_all(self, name: str) -> Tensor:
         """Return what was kept under a name in every block, as one tensor."""
-        (piece,) = {id(piece): piece for piece in self._kept[name].values()}.values()
+        (piece,) = {id(piece): piece for piece in self._of_every_block(name).values()}.values()
         return piece
+
+    def _of_every_block(self, name: str) -> dict[int, Tensor]:
+        """Give what was kept under a name, and refuse a run in which a block kept nothing."""
+        kept = self._kept.get(name, {})
+        missing = [f"block {block + 1}" for block in range(self._blocks) if block not in kept]
+        if missing:
+            require_called(f"what gives its {name.rstrip(' 0123456789')}", missing[0], called=False)
+        return kept

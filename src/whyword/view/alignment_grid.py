@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.style import Style
 from rich.text import Text
 
 from ..document.kinds import Document
 from ..errors import InputError
-from .colour import is_dark, seismic
 from .data_frames import frame_of
 from .sentences import name_alignment
 from .sheet import write_csv
+from .terminal_colour import colouring, paint_ground
 from .wording import label
 
 if TYPE_CHECKING:
@@ -51,7 +50,8 @@ def print_alignment(
     """Print the heat map where it fits, and the links as words; there is one way to show them all."""
     if by is not None or top is not None:
         raise InputError("by or top was given.", "An alignment is shown whole: leave them out.")
-    console.print(render_alignment(document, console.width, colour=console.color_system is not None))
+    with colouring(console):
+        console.print(render_alignment(document, console.width, colour=console.color_system is not None))
 
 
 def render_alignment(document: Document, width: int, *, colour: bool) -> Text:
@@ -73,18 +73,11 @@ def render_alignment(document: Document, width: int, *, colour: bool) -> Text:
             text.append(" ")
             for index, value in enumerate(row):
                 mark = f" {_LINK} " if (index, place) in links else "   "
-                text.append(mark, style=_ground(value) if colour else "not bold")
+                text.append(mark, style=(paint_ground(value, 1.0) if colour else None) or "not bold")
         linked = ", ".join(source[own] for own, other in document["links"] if other == place)
         text.append(f"  {linked}\n", style="not bold")
     listed = "  ".join(f"{index} {word}" for index, word in enumerate(source, 1))
     return text.append(f"\n{listed}" if fits else "", style="not bold dim")
-
-
-def _ground(value: float) -> Style:
-    colour = seismic(value * 0.5)
-    red, green, blue = (round(255 * part) for part in colour)
-    ink = "white" if is_dark(colour) else "black"
-    return Style(bold=False, color=ink, bgcolor=f"rgb({red},{green},{blue})")
 
 
 def add_gold(

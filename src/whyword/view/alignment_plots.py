@@ -19,6 +19,8 @@ __all__ = ["plot_alignment", "plot_alignments", "plot_blocks"]
 
 _CELL = 0.24
 """Inches."""
+_TITLE = 0.062
+"""Inches of a character of the title."""
 _GOLD = "#1b9e3f"
 
 
@@ -33,7 +35,8 @@ def plot_alignments(
     """Draw alignments of one sentence pair side by side; `gold`: sure and possible links, framed in green."""
     columns, rows = (len(documents[0][side]) for side in ("source", "target"))
     below, beside = (_measure(documents[0][side]) for side in ("source", "target"))
-    size = max(3.4, 0.3 + beside + columns * _CELL) * len(documents), 0.7 + below + rows * _CELL
+    titles = beside + max(_TITLE * len(name_alignment(document)) for document in documents)
+    size = max(3.4, titles, 0.3 + beside + columns * _CELL) * len(documents), 0.7 + below + rows * _CELL
     require_plots()
     from matplotlib.figure import Figure
 

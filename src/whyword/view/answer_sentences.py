@@ -10,6 +10,7 @@ __all__ = [
     "START",
     "count_start",
     "decide",
+    "favour",
     "group_words",
     "name_quantity",
     "name_strongest",
@@ -43,7 +44,7 @@ def decide(document: Document) -> Sentence | None:
     if attention == 0 and mlps == 0:
         return None
     if attention * total < 0 and attention * mlps < 0 and (attention + mlps) * total >= 0:
-        one, other = (_favour(document, value) for value in (attention, mlps))
+        one, other = (favour(document, value) for value in (attention, mlps))
         attended = join("Attention speaks ", one, f" ({write_signed(attention, 2)})")
         return join(attended, ", the MLPs speak ", other, f" ({write_signed(mlps, 2)}): the MLPs decide.")
     first, second, third = (f"({write_signed(value, 2)})" for value in (attention, mlps, rest))
@@ -53,7 +54,7 @@ def decide(document: Document) -> Sentence | None:
     return [f"Attention {first}, the MLPs {second}, embedding and biases {third} add up to {whole}."]
 
 
-def _favour(document: Document, value: float) -> Sentence:
+def favour(document: Document, value: float) -> Sentence:
     """Say which of target and foils a number speaks for."""
     target, foils = document["target"], document["foils"]
     if value > 0:
@@ -66,7 +67,7 @@ def _favour(document: Document, value: float) -> Sentence:
 def name_strongest(document: Document) -> Sentence | None:
     """Name the words with the highest and the lowest scores."""
     measure, groups = read_measure(document), group_words(document)
-    scores = [sum(document["scores"][place] for place in places) for places in groups]
+    scores = [float(sum(document["scores"][place] for place in places)) for places in groups]
     begun = count_start(document) > 0
     words = list(zip(word_texts(document), scores, strict=True))[begun:]
     least = _SMALL * max((abs(score) for _, score in words), default=0.0)
@@ -80,7 +81,7 @@ def name_strongest(document: Document) -> Sentence | None:
             continue
         if measure.adds_up:
             whose = "Attention’s strongest" if measure.sum_of == "attention" else "The strongest"
-            name = join("" if said else f"{whose} words ", _favour(document, sign))
+            name = join("" if said else f"{whose} words ", favour(document, sign))
         else:
             name = ["highest scores" if sign > 0 else "lowest scores"]
         listed = [join(quote(text), f" {write(score, 2)}") for text, score in side]

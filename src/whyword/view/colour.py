@@ -1,6 +1,6 @@
 """The colour of a number: blue lowers, red raises, white is nothing (the `seismic` scale of the paper)."""
 
-__all__ = ["blend", "is_dark", "seismic"]
+__all__ = ["Colour", "blend", "is_dark", "seismic"]
 
 Colour = tuple[float, float, float]
 _STOPS: tuple[Colour, ...] = (

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..document.kinds import SCHEMA, Document, is_comparison, is_continuation, is_translation, read_measure
 from ..errors import InputError
+from .route_list import list_depth_records
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["frame_of", "list_records", "make_frame", "render_csv"]
+__all__ = ["frame_of", "list_records", "list_tidy_records", "make_frame", "make_wide_frame", "render_csv"]
 
 
 def list_records(document: Document) -> list[dict[str, Any]]:
@@ -73,9 +74,48 @@ def render_csv(document: Document) -> str:
     return text.getvalue()
 
 
-def make_frame(document: Document) -> "DataFrame":
-    """Return the records as a data frame (needs pandas, the extra `pandas`)."""
+def list_tidy_records(document: Document) -> list[dict[str, Any]]:
+    """List one record for each token and block, or depth where the method has flow.
+
+    Methods with neither have one record for each token. Of a continuation, translation or comparison: the
+    same, for every `step` or `method`.
+    """
+    if is_continuation(document):
+        return [
+            {"step": step, "target": part["target"]["text"], **record}
+            for step, part in enumerate(document["explanations"], 1)
+            for record in list_tidy_records(part)
+        ]
+    if document.get("flow") and document["schema"] == SCHEMA:
+        unit = read_measure(document).unit
+        return [_name_token(record) | {"unit": unit} for record in list_depth_records(document)]
+    tidy = []
+    for record in list_records(document):
+        blocks = {name: value for name, value in record.items() if name.startswith("block_")}
+        rest = {name: value for name, value in record.items() if name not in blocks}
+        if not blocks:
+            tidy.append(_name_token(rest))
+        for name, value in blocks.items():
+            block = int(name.removeprefix("block_"))
+            tidy.append(_name_token({**rest, "score": value}, block=block))
+    return tidy
+
+
+def _name_token(record: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Name the columns of a record as a table of scores does: its token and word, then the rest."""
+    named = {"token" if name == "text" else name: value for name, value in record.items()}
+    score = {"score": named.pop("score")}
+    return {**named, **more, **score}
+
+
+def make_wide_frame(document: Document) -> "DataFrame":
+    """Return a data frame with one row for each token and a column for each block (needs pandas)."""
     return frame_of(list_records(document))
+
+
+def make_frame(document: Document) -> "DataFrame":
+    """Return a tidy data frame: one row for each token and block or depth (needs pandas, an extra)."""
+    return frame_of(list_tidy_records(document))
 
 
 def frame_of(records: Sequence[Mapping[str, Any]]) -> "DataFrame":

@@ -12,12 +12,12 @@ from ..attribute.methods import METHODS
 from ..document.kinds import Document, is_comparison, is_continuation, is_translation
 from ..errors import InputError
 from .grid_rows import Grid, Row
+from .verdict import find_reading_depth
 from .wording import tell_apart, token_labels
 
 __all__ = [
     "NamedRoute",
     "cut_routes",
-    "find_reading_depth",
     "lay_out_depths",
     "list_routes",
     "measure_moves",
@@ -73,17 +73,6 @@ def lay_out_depths(document: Document, top: int | None = None, *, all_depths: bo
         kept=(len(columns),) if biased else (),
         tint=Row("scores", (*document["scores"], *([bias[read]] if biased else []))),
     )
-
-
-def find_reading_depth(document: Document) -> int:
-    """Find the depth whose row the scores are."""
-    scores = document["scores"]
-
-    def differ(depth: int) -> float:
-        row = document["flow"]["by_depth"][depth]
-        return max(abs(float(one - other)) for one, other in zip(row, scores, strict=True))
-
-    return min(range(len(document["flow"]["by_depth"])), key=differ)
 
 
 def measure_moves(amounts: Sequence[Sequence[float]]) -> list[float]:

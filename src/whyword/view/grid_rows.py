@@ -72,13 +72,18 @@ class Grid:
         return self.rows if self.sum is None else (*self.rows, self.sum)
 
     def scale_of(self, row: Row) -> float:
-        """Give the end of a row's colour scale: rows share one, sums and rows with a unit have their own."""
-        return row.largest if row is self.sum or row.unit is not None else self.largest
+        """Give the end of a row's colour scale: one for all; rows with a unit have their own."""
+        return row.largest if row.unit is not None else self.strongest
 
     @cached_property
     def largest(self) -> float:
         """The largest absolute number of the rows."""
         return max((row.largest for row in self.rows), default=0.0)
+
+    @cached_property
+    def strongest(self) -> float:
+        """The largest absolute number of the rows and their sum."""
+        return max((row.largest for row in self.every_row), default=0.0)
 
     def strength(self, column: int) -> float:
         """Give how strongly a column is coloured in any row; columns that are always shown come first."""

@@ -22,10 +22,21 @@ __all__ = ["list_assets", "render_html", "render_notebook"]
 
 _HEAD_DIGITS = 4
 """Significant digits of the numbers by head: most of a report's size, and shown with fewer."""
+_FLOW_DIGITS = 6
+"""The same of flow by depth."""
+_MOST_HEADS = 100_000
+"""How many numbers by head are kept, the strongest, of a long prompt; the sums of heads beside them."""
 _STYLE = "report.css"
 _ANY_TITLE = "whyword report"
 _NOTEBOOK_HEIGHT = 760
-"""In pixels: the question, the prediction, and a heat map that scrolls by itself."""
+"""In pixels, until the page has told its own: the question, the prediction, and some of the heat map."""
+_GROW = """window.addEventListener("message", (event) => {
+  for (const frame of document.querySelectorAll("iframe.NAME")) {
+    const height = event.source === frame.contentWindow ? event.data.whywordHeight : 0;
+    if (height > 0) frame.height = height;
+  }
+});"""
+"""What makes a frame as high as its page."""
 
 
 def render_html(documents: Sequence[Document], first: str = "", routes: int | None = None) -> str:
@@ -49,11 +60,17 @@ def render_html(documents: Sequence[Document], first: str = "", routes: int | No
 
 
 def render_notebook(document: Document) -> str:
-    """Return the same page for a notebook's output: in a frame that can run its script and nothing else."""
-    page, title = html.escape(render_html([document])), html.escape(_title([add_wording(document)]))
+    """Return the same page for a notebook's output: in a frame that can run its script and nothing else.
+
+    The page tells its height, and a script beside the frame makes the frame as high. Where notebooks do not
+    run scripts, the frame keeps its first height and scrolls.
+    """
+    page, title = render_html([document]), html.escape(_title([add_wording(document)]))
+    name = "whyword-" + hashlib.sha256(page.encode()).hexdigest()[:12]
     return (
-        f'<iframe title="{title}" sandbox="allow-scripts" width="100%" '
-        f'height="{_NOTEBOOK_HEIGHT}" style="border: 0" srcdoc="{page}"></iframe>'
+        f'<iframe title="{title}" class="{name}" sandbox="allow-scripts" width="100%" '
+        f'height="{_NOTEBOOK_HEIGHT}" style="border: 0" srcdoc="{html.escape(page)}"></iframe>'
+        f"<script>{_GROW.replace('NAME', name)}</script>"
     )
 
 
@@ -95,10 +112,24 @@ def _round_heads(document: Document) -> dict[str, Any]:
         return {**document, "by_head": []}
     if is_continuation(document):
         return {**document, "explanations": [_round_heads(part) for part in document["explanations"]]}
-    return {**document, "by_head": _round(document["by_head"])} if "by_head" in document else dict(document)
+    if "by_head" not in document:
+        return dict(document)
+    heads = document["by_head"]
+    made = {**document, "by_head": _round(heads, _HEAD_DIGITS)}
+    sizes = sorted((abs(value) for block in heads for head in block for value in head), reverse=True)
+    if len(sizes) > _MOST_HEADS:
+        made["by_head"] = _round(heads, _HEAD_DIGITS, sizes[_MOST_HEADS])
+        made["head_sums"] = [[sum(head) for head in block] for block in heads]
+    if document.get("flow"):
+        made["flow"] = {
+            **document["flow"],
+            "by_depth": _round(document["flow"]["by_depth"], _FLOW_DIGITS),
+        }
+    return made
 
 
-def _round(numbers: Any) -> Any:
+def _round(numbers: Any, digits: int, nothing: float = 0.0) -> Any:
+    """Keep some digits of numbers; those up to a size are 0."""
     if isinstance(numbers, list):
-        return [_round(number) for number in numbers]
-    return float(f"{numbers:.{_HEAD_DIGITS}g}")
+        return [_round(number, digits, nothing) for number in numbers]
+    return float(f"{numbers:.{digits}g}") if abs(numbers) > nothing else 0

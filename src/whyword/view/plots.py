@@ -1,18 +1,15 @@
 """Pictures: the heat map of a document as PNG or SVG (needs matplotlib, the extra `plots`)."""
 
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.util import find_spec
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..document.kinds import Document, is_continuation, is_translation
 from ..errors import InputError
 from .colour import is_dark, seismic
 from .flow_grid import lay_out_depths
 from .grid import Grid, Row, lay_out
+from .plot_fonts import drawing, write_figure
 from .translation_grid import lay_out_translation
 from .wording import after, contrast, headline, prediction, proof, share_legend, signed, small_print
 
@@ -23,19 +20,8 @@ __all__ = ["drawing", "has_plots", "render_depth_plot", "render_plot", "require_
 
 _CELL = (0.62, 0.26)
 """Width and height of a cell, in inches."""
-_OTHER_FONTS = (
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",
-    "WenQuanYi Zen Hei",
-    "PingFang SC",
-    "Hiragino Sans",
-    "Microsoft YaHei",
-    "Yu Gothic",
-    "Arial Unicode MS",
-)
-"""Fonts with Chinese and Japanese characters, of several systems."""
-_NUMBERED = 40
-"""Columns up to which numbers stand in the cells."""
+_NUMBERED = 36
+"""Columns up to which numbers stand in the cells; of more, the strongest are shown."""
 
 
 def render_plot(document: Document, form: str) -> bytes:
@@ -55,8 +41,9 @@ def _render(document: Document, grid: Grid, form: str) -> bytes:
     from matplotlib.figure import Figure
 
     translated = is_translation(document)
+    grid, shown = choose_columns(grid)
     rows, columns = len(grid.every_row), len(grid.columns)
-    width = max(6.2, 0.9 + columns * (_CELL[0] if columns <= _NUMBERED else 0.2))
+    width = max(6.2, 0.9 + columns * _CELL[0])
     height = 1.9 + (rows + 0.6) * _CELL[1]
     with drawing():
         figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
@@ -64,7 +51,7 @@ def _render(document: Document, grid: Grid, form: str) -> bytes:
         heights = [max(1.2, len(part)) for part in parts]
         axes = figure.subplots(len(parts), 1, height_ratios=heights, squeeze=False)
         for (each,), part in zip(axes, parts, strict=True):
-            _draw(each, part, grid)
+            _draw(each, part, grid, shown)
         if len(parts) > 1:
             axes[0, 0].set_xticks([])
         if grid.rows and grid.by != "word":
@@ -75,34 +62,14 @@ def _render(document: Document, grid: Grid, form: str) -> bytes:
         return write_figure(figure, form)
 
 
-@contextmanager
-def drawing() -> Iterator[None]:
-    """Set that text stays text in an SVG, and that the same document gives the same bytes.
-
-    That a font for another script has no weight of its own is nothing that a reader could mend.
-    """
-    from matplotlib import rc_context
-
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "whyword", "text.parse_math": False}
-    logger = logging.getLogger("matplotlib.font_manager")
-    logger.addFilter(_is_no_weight)
-    try:
-        with rc_context({**settings, "font.family": _fonts()}):
-            yield
-    finally:
-        logger.removeFilter(_is_no_weight)
-
-
-def _is_no_weight(record: logging.LogRecord) -> bool:
-    return "Failed to find font weight" not in record.getMessage()
-
-
-def _fonts() -> list[str]:
-    """Name fonts that are installed, for scripts that matplotlib's own lacks."""
-    from matplotlib.font_manager import get_font_names
-
-    installed = set(get_font_names())
-    return ["DejaVu Sans", *(name for name in _OTHER_FONTS if name in installed)]
+def choose_columns(grid: Grid) -> tuple[Grid, Sequence[int]]:
+    """Choose the columns of a picture: all, or the strongest; and say which they are."""
+    count = len(grid.columns)
+    if count <= _NUMBERED:
+        return grid, range(count)
+    ranked = sorted(range(count), key=lambda column: -grid.strength(column))
+    shown = sorted(ranked[:_NUMBERED])
+    return grid.pick(shown), shown
 
 
 def require_plots() -> None:
@@ -118,15 +85,6 @@ def has_plots() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def write_figure(figure: Any, form: str) -> bytes:
-    """Write a figure; characters that the font lacks are shown as boxes."""
-    file = BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        figure.savefig(file, format=form, metadata={"Date": None} if form == "svg" else None)
-    return file.getvalue()
-
-
 def _title(document: Document) -> str:
     if is_translation(document):
         known = [contrast(document)]
@@ -138,21 +96,25 @@ def _title(document: Document) -> str:
 def _foot(document: Document, grid: Grid) -> str:
     proven = [] if is_continuation(document) else [proof(document)]
     legend = share_legend(document) if is_translation(document) else None
-    return "\n".join([*small_print(document, grid.unit, grid.by), *([legend] if legend else []), *proven])
+    columns = f"{grid.hidden} weaker columns are not shown; sums are of all" if grid.hidden else ""
+    said = [*small_print(document, grid.unit, grid.by), legend, columns, *proven]
+    return "\n".join(each for each in said if each)
 
 
 def _name(row: Row) -> str:
     return row.label if row.unit is None else f"{row.label}\n{row.unit}"
 
 
-def _draw(axes: "Axes", rows: tuple[Row, ...], grid: Grid) -> None:
-    """Draw rows of cells, with numbers where there is room."""
+def _draw(axes: "Axes", rows: tuple[Row, ...], grid: Grid, shown: Sequence[int]) -> None:
+    """Draw rows of cells with their numbers; `shown`: the places of the columns among all."""
     shares = [[(value or 0.0) / (grid.scale_of(row) or 1.0) for value in row.values] for row in rows]
     axes.imshow([[seismic(share) for share in row] for row in shares], aspect="auto", interpolation="nearest")
     axes.set_yticks(range(len(rows)), [_name(row) for row in rows], fontsize=7)
-    axes.set_xticks(
-        range(len(grid.columns)), grid.columns, fontsize=7, rotation=45, ha="right", rotation_mode="anchor"
-    )
+    names = [
+        f"… {name}" if place != before + 1 else name
+        for name, place, before in zip(grid.columns, shown, [-1, *shown], strict=False)
+    ]
+    axes.set_xticks(range(len(names)), names, fontsize=7, rotation=45, ha="right", rotation_mode="anchor")
     axes.tick_params(length=0)
     if grid.split is not None:
         axes.axvline(grid.split - 0.5, color="black", linewidth=0.8)
@@ -160,8 +122,6 @@ def _draw(axes: "Axes", rows: tuple[Row, ...], grid: Grid) -> None:
             axes.text(len(grid.columns) - 0.4, height, row.note, va="center", fontsize=6)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    if len(grid.columns) > _NUMBERED:
-        return
     for height, row in enumerate(rows):
         for place, value in enumerate(row.values):
             if value is not None:

@@ -21,6 +21,7 @@ from ..document.kinds import (
 from ..lazy import find_at
 from .answer_sentences import count_start, decide, name_quantity, name_strongest, warn_of_sink
 from .quoting import Sentence, capitalise, join, quote, write_exponent, write_plain, write_signed
+from .verdict import give_verdict
 
 __all__ = [
     "add_wording",
@@ -34,6 +35,8 @@ __all__ = [
     "describe_survey",
     "describe_translation",
     "name_alignment",
+    "prefer",
+    "read_colours",
     "worded",
 ]
 
@@ -42,7 +45,6 @@ Wording = dict[str, Any]
 """Sentences by what they say; a list of them, or of wordings, where a document has several parts."""
 
 _BLIND = "They are the same for every target and foil."
-_BEYOND = "stronger ones have the same colour"
 
 
 def add_wording(document: Document) -> dict[str, Any]:
@@ -100,13 +102,19 @@ def describe_explanation(document: Document) -> Wording:
     return {
         **_describe_prediction(document),
         "subtitle": measure.summary,
-        "decision": decide(document) if measure.adds_up else None,
-        "answer": name_strongest(document),
+        **(
+            {"answer": give_verdict(document)}
+            if document.get("flow")
+            else {
+                "decision": decide(document) if measure.adds_up else None,
+                "answer": name_strongest(document),
+            }
+        ),
         "sink": warn_of_sink(document),
         "coverage": _cover_logit(document),
-        "legend": _read_colours(quantity if measure.adds_up else None, measure.unit),
+        "legend": read_colours(quantity if measure.adds_up else None, measure.unit),
         "heads": "What every head adds before mixing, summed over tokens. Blocks and heads count from 1.",
-        "head_legend": _read_colours(quantity, "logits"),
+        "head_legend": read_colours(quantity, "logits"),
         "head_rows": _read_heads(document["method"]),
         "account": _close_account(document["account"]) if "account" in document else None,
         **(_describe_flow(document) if document.get("flow") else {}),
@@ -200,7 +208,7 @@ def describe_alignment(document: Document) -> Wording:
 
 def _describe_prediction(document: Document) -> Wording:
     target, foils = document["target"], document["foils"]
-    return {**_describe_step(target, foils, document["ledger"]), "preference": _prefer(target, foils)}
+    return {**_describe_step(target, foils, document["ledger"]), "preference": prefer(target, foils)}
 
 
 def _describe_step(target: Document, foils: Sequence[Document], ledger: Document) -> Wording:
@@ -223,7 +231,7 @@ def _ask_why(target: Document, foils: Sequence[Document]) -> Sentence:
     return join(asked, "?")
 
 
-def _prefer(target: Document, foils: Sequence[Document]) -> Sentence | None:
+def prefer(target: Document, foils: Sequence[Document]) -> Sentence | None:
     """Name the foil that the model itself prefers, where there is one."""
     best = max(foils, key=lambda foil: float(foil["logit"]), default=target)
     if best["logit"] <= target["logit"]:
@@ -242,19 +250,19 @@ def _cover_logit(document: Document) -> str:
         first, scores = count_start(document), document["scores"]
         flow = document.get("flow")
         biases = ledger["logit"] - sum(scores) if flow is None else flow["bias"][flow["depth"]]
-        parts = [f"Words ({write_signed(sum(scores[first:]), 3)})"]
-        parts += [f"start ({write_signed(sum(scores[:first]), 3)})"] if first else []
-        return f"{', '.join(parts)} and biases ({write_signed(biases, 3)}) add up to {whole}."
+        parts = [f"Words ({write_signed(float(sum(scores[first:])), 3)})"]
+        parts += [f"start ({write_signed(float(sum(scores[:first])), 3)})"] if first else []
+        return f"{', '.join(parts)} and biases ({write_signed(float(biases), 3)}) add up to {whole}."
     sums = f"add up to {write_signed(sum(document['scores']), 3)}, attention’s part of {whole}"
-    rest = "The other entries are not traced to tokens. The row of sums has its own colour scale."
+    rest = "The other entries are not traced to tokens."
     return f"The scores of all tokens {sums}. {rest}"
 
 
-def _read_colours(quantity: str | None, unit: str) -> list[str]:
+def read_colours(quantity: str | None, unit: str) -> list[str]:
     """Name both ends of a colour scale, and what its numbers are; `quantity`: what they add up to."""
     if quantity is None:
-        return ["", "", f"in {unit}; {_BEYOND}"]
-    return ["lowers", "raises", f"the {quantity}; {_BEYOND}"]
+        return ["", "", f"in {unit}"]
+    return ["lowers", "raises", f"the {quantity}"]
 
 
 def _describe_flow(document: Document) -> Wording:

@@ -22,12 +22,15 @@ def print_by_kind(
     find_at(kind.terminal)(document, console, kind.by if by is None else by, top)
 
 
-def make_frame_by_kind(document: Document) -> "DataFrame":
-    """Return the data frame of a document."""
+def make_frame_by_kind(document: Document, *, wide: bool = False) -> "DataFrame":
+    """Return the data frame of a document; `wide`: with a column for each block."""
     kind = kind_of(document)
+    home = kind.wide_frame if wide else kind.frame
     if kind.frame is None:
         raise InputError(f"There is no data frame of this ({kind.name}).", "Use to_dict().")
-    frame: DataFrame = find_at(kind.frame)(document)
+    if home is None:
+        raise InputError(f"There is no wide data frame of this ({kind.name}).", "Leave `wide` out.")
+    frame: DataFrame = find_at(home)(document)
     return frame
 
 

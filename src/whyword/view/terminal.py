@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
-from rich.style import Style
 from rich.text import Text
 
-from ..document.kinds import Document, is_continuation, is_translation
+from ..document.kinds import SCHEMA, Document, is_continuation, is_translation
 from .account_table import render_account
+from .first_screen import name_views, render_first_screen
 from .grid import Grid, Row, lay_out
 from .head_matrix import render_matrix, sum_heads
 from .route_list import render_routes
-from .terminal_colour import paint_ground
+from .terminal_colour import colouring, paint_ground
 from .translation_grid import lay_out_translation
 from .wording import (
     after,
@@ -50,9 +50,10 @@ _GAP = "… "
 def print_document(document: Document, console: Console, by: str = "block", top: int | None = None) -> None:
     """Print a document as wide as a console is, with colour where it has any."""
     numbers = console.color_system is None
-    console.print(render_terminal(document, console.width, by=by, top=top, numbers=numbers))
-    if "account" in document:
-        console.print(Group(*render_account(document, colour=not numbers, top=top)))
+    with colouring(console):
+        console.print(render_terminal(document, console.width, by=by, top=top, numbers=numbers))
+        if "account" in document:
+            console.print(Group(*render_account(document, colour=not numbers, top=top)))
 
 
 def render_terminal(
@@ -62,6 +63,10 @@ def render_terminal(
     if by == "routes":
         routes = list(render_routes(document, width, top))
         return Group(*_head(document, by, "logits"), *routes, *_foot(document, by), Text(""))
+    if by == "word" and document["schema"] == SCHEMA:
+        screen = list(render_first_screen(document, width, top, numbers=numbers))
+        views = Text(name_views(document), style="dim")
+        return Group(*_question(document), *screen, *_foot(document, by), views, Text(""))
     if is_translation(document):
         grid = lay_out_translation(document, "word" if by == "block" else by, top)
     else:
@@ -76,6 +81,12 @@ def render_terminal(
     if by == "head" and not is_continuation(document):
         parts += [Text(""), *render_matrix(sum_heads(document), width, numbers=numbers)]
     return Group(*parts, *_foot(document, by), Text(""))
+
+
+def _question(document: Document) -> Iterator[Text]:
+    yield Text(headline(document), style="bold")
+    if document["forced"]:
+        yield Text(f"after “{label(forced_text(document))}”, with which they all begin")
 
 
 def _head(document: Document, by: str, unit: str) -> Iterator[Text]:
@@ -217,7 +228,7 @@ class _Frame:
         return skipped * len(_GAP)
 
     def line(
-        self, name: str, cells: Sequence[str], styles: Sequence[Style | None] = (), total: str = ""
+        self, name: str, cells: Sequence[str], styles: Sequence[str | None] = (), total: str = ""
     ) -> Text:
         """Return one line: label, cells under their columns, total."""
         line = Text(set_cell_size(name.rjust(self.labels), self.labels) + "  ", no_wrap=True, overflow="crop")

@@ -13,7 +13,7 @@ from ..document.kinds import SURVEY_SCHEMA, Document
 from ..errors import InputError
 from .data_frames import frame_of
 from .head_matrix import list_matrices, render_matrix
-from .terminal_colour import paint_ground
+from .terminal_colour import colouring, paint_ground
 from .wording import headline, label, prediction, signed
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def print_neurons(
     raising = [each for each in document["named"] if each["update"] >= 0][:top]
     lowering = [each for each in document["named"] if each["update"] < 0][:top]
     shown = {**document, "named": [*raising, *lowering]}
-    console.print(Group(*_render_neurons(shown, console)))
+    with colouring(console):
+        console.print(Group(*_render_neurons(shown, console)))
 
 
 def _render_neurons(document: Document, console: Console) -> Iterator[RenderableType]:
@@ -97,7 +98,8 @@ def _refuse_ways(by: str | None) -> None:
 def print_survey(document: Document, console: Console, by: str | None = None, top: int | None = None) -> None:
     """Print the ranking of a survey; of heads, the heat map too; `top`: only the N strongest."""
     _refuse_ways(by)
-    console.print(Group(*_render_survey({**document, "ranked": document["ranked"][:top]}, console)))
+    with colouring(console):
+        console.print(Group(*_render_survey({**document, "ranked": document["ranked"][:top]}, console)))
 
 
 def _render_survey(document: Document, console: Console) -> Iterator[RenderableType]:

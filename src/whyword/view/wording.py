@@ -12,6 +12,7 @@ from .sentences import ask
 __all__ = [
     "after",
     "caution",
+    "chances",
     "contrast",
     "explain_scores",
     "forced_text",
@@ -97,6 +98,20 @@ def prediction(document: Document) -> str:
     ]
     difference = f"difference {document['ledger']['logit']:+.3f}"
     return " · ".join([*parts, *([difference] if document["foils"] else [])])
+
+
+def chances(document: Document) -> str:
+    """Give the probabilities of target and foils, their ranks where known, and the difference."""
+    choices = [document["target"], *document["foils"]]
+    parts = [
+        f"P({label(choice['text'])}) = {_percent(choice['probability'])}{_rank(choice)}" for choice in choices
+    ]
+    what = "difference" if document["foils"] else "logit"
+    return " · ".join([*parts, f"{what} {document['ledger']['logit']:+.2f}"])
+
+
+def _rank(choice: Document) -> str:
+    return f" (no. {choice['rank']:,})" if choice.get("rank") else ""
 
 
 def contrast(document: Document) -> str | None:
@@ -198,7 +213,7 @@ def caution(document: Document, by: str = "block") -> str:
         return f"exact: {conserved} · heuristic: {heuristic}"
     whole = by != "head" and measure.sum_of == "difference"
     every = "tokens, start and biases" if count_start(first) else "tokens and biases"
-    total = f"{every} add up to all of it" if whole else "tokens add up to attention's part"
+    total = f"{every} add up" if whole else "tokens add up to attention's part"
     return f"exact: sums · heuristic: {heuristic} · {total}"
 
 

@@ -9,20 +9,21 @@ import typer
 
 from ...errors import InputError
 from ..interruption import count_lines, say_kept, when_stopped
-from ..options import SourceFile, SourceLanguage, TargetFile, TargetLanguage, TranslationModel
+from ..options import SourceLanguage, TargetLanguage, TranslationModel
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
-from ..sources import open_models
+from ..sources import open_models, read_text
 
 if TYPE_CHECKING:
-    from ...alignment.aligner import Settings
+    from ...alignment.word_scores import Settings
     from ...models import Model
 
 __all__ = ["align"]
 
 
 class AlignmentMethod(str, Enum):
-    """The names of alignment.aligner.ALIGNMENT_METHODS, which is not imported for --help."""
+    """The names of alignment.method_choice.ALIGNMENT_METHODS, which is not imported for --help."""
 
+    combined = "combined"
     attention = "attention"
     vector_norms = "vector-norms"
     distance = "distance"
@@ -42,6 +43,7 @@ class Step(str, Enum):
 class Way(str, Enum):
     """The names of alignment.symmetry.SYMMETRISATIONS."""
 
+    scores = "scores"
     intersection = "intersection"
     union = "union"
     grow_diag = "grow-diag"
@@ -49,17 +51,28 @@ class Way(str, Enum):
 
 
 class Choice(str, Enum):
-    """The names of alignment.alignment.CHOICES."""
+    """The names of alignment.linking.CHOICES."""
 
-    best = "best"
     mutual = "mutual"
+    best = "best"
 
 
-class LinkFormat(str, Enum):
-    """How links are written, a line per sentence."""
+class Words(str, Enum):
+    """The names of alignment.words.WORDS."""
+
+    auto = "auto"
+    spaces = "spaces"
+    characters = "characters"
+
+
+class LineFormat(str, Enum):
+    """The names of alignment.line_formats.LINE_FORMATS."""
 
     pharaoh = "pharaoh"
+    pharaoh_1 = "pharaoh-1"
     talp = "talp"
+    naacl = "naacl"
+    jsonl = "jsonl"
 
 
 @reporting
@@ -67,15 +80,24 @@ def align(
     text: Annotated[str | None, typer.Argument(metavar="SOURCE", help="A sentence.")] = None,
     translation: Annotated[str | None, typer.Argument(metavar="TRANSLATION", help="Its translation.")] = None,
     model: TranslationModel = None,
-    source: SourceFile = None,
-    target: TargetFile = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", metavar="FILE", help="Sentences, one per line; - is standard input."),
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--target", metavar="FILE", help="Their translations; if both are -, with a tab between."
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write links of files here; one pair as .json, .html, .png, .svg, .csv, .talp or .pharaoh.",
+            help="Links of files, - is standard output; one pair as .json, .html, .png, .svg, .csv, .talp or "
+            ".pharaoh.",
         ),
     ] = None,
     method: Annotated[
@@ -83,9 +105,9 @@ def align(
         typer.Option(
             "--method",
             metavar="METHOD",
-            help="attention, vector-norms, distance, smoothgrad, logit, logit-raw or alti-logit.",
+            help="combined, attention, vector-norms, distance, smoothgrad, logit, logit-raw or alti-logit.",
         ),
-    ] = AlignmentMethod.logit,
+    ] = AlignmentMethod.combined,
     block: Annotated[
         int | None,
         typer.Option(
@@ -104,13 +126,46 @@ def align(
         Choice,
         typer.Option(
             "--links",
-            metavar="best|mutual",
-            help="Link every word of the translation, or only words that are each other's best.",
+            metavar="mutual|best",
+            help="Link words that are each other's best, and more by --recall; or every word.",
         ),
-    ] = Choice.best,
+    ] = Choice.mutual,
+    recall: Annotated[
+        float | None,
+        typer.Option(
+            "--recall",
+            metavar="R",
+            help="From 0, only words that are each other's best, to 1: more links, fewer of them right.",
+            show_default="0.6",
+        ),
+    ] = None,
+    null: Annotated[
+        float | None,
+        typer.Option(
+            "--null",
+            metavar="N",
+            help="Words with less evidence than this, 0 to 1, have no counterpart.",
+            show_default="0.2",
+        ),
+    ] = None,
+    words: Annotated[
+        Words | None,
+        typer.Option(
+            "--words",
+            metavar="auto|spaces|characters",
+            help="Where words end: by what a text looks like, at spaces, or after each character of scripts "
+            "without spaces.",
+            show_default="auto, of files spaces",
+        ),
+    ] = None,
     form: Annotated[
-        LinkFormat, typer.Option("--format", metavar="pharaoh|talp", help="How links of files are written.")
-    ] = LinkFormat.pharaoh,
+        LineFormat,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Of links of files: pharaoh (words count from 0), pharaoh-1, talp, naacl (from 1) or jsonl.",
+        ),
+    ] = LineFormat.pharaoh,
     reverse_model: Annotated[
         str | None,
         typer.Option(
@@ -122,9 +177,10 @@ def align(
         typer.Option(
             "--symmetrise",
             metavar="WAY",
-            help="How both directions are symmetrised: intersection, union, grow-diag or grow-diag-final.",
+            help="How both directions are symmetrised: by scores, or by links (intersection, union, "
+            "grow-diag, grow-diag-final).",
         ),
-    ] = Way.grow_diag_final,
+    ] = Way.scores,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
     dtype: Dtype = None,
@@ -133,7 +189,6 @@ def align(
     debug: Debug = False,
 ) -> None:
     """Align the words of a translation with those of its source: of two texts, or of files line by line."""
-    from ...alignment.parallel_files import read_words
     from ...document.kinds import ALIGNMENT_SCHEMA
     from ...view.saving import require_format
 
@@ -147,70 +202,38 @@ def align(
         raise InputError(
             "No model was named.", "Name a translation model, such as -m Helsinki-NLP/opus-mt-zh-en."
         )
-    languages = source_language, target_language
     if files:
-        words = read_words(source, target)
-        if output is None:
-            raise InputError("There is no output.", "Name a file for the links: -o FILE.")
-        if not output.parent.is_dir():
-            raise InputError(
-                f"There is no folder {output.parent}.", "Make it first, or write somewhere else."
-            )
+        sides = _require_files(source, target, output)
     else:
         if translation is None:
             raise InputError(
                 "There is no translation.", 'Give it second: whyword align "..." "..." -m MODEL.'
             )
+        read_text(f"{text} {translation}")
         if output is not None:
             require_format(output, ALIGNMENT_SCHEMA)
     loaded = list(
         open_models([model, *([reverse_model] if reverse_model else [])], dtype=dtype, allow=allow or [])
     )
-    with show_progress(f"Aligning with {loaded[0].name} …"):
-        settings = _settings(loaded[0], method, block, step, links)
-        if files:
-            assert output is not None
-            from ...alignment.file_runs import Reverse, align_files
-
-            other = None
-            if len(loaded) == 2:
-                turned = languages[::-1]
-                other = Reverse(
-                    loaded[1], _settings(loaded[1], method, block, step, links), symmetrise.value, turned
-                )
-            part = output.with_name(f"{output.name}.part")
-            with when_stopped(lambda: say_kept(part, max(0, count_lines(part) - 1), "lines")):
-                done = align_files(
-                    loaded[0], words, output, settings, form=form.value, languages=languages, reverse=other
-                )
-            tell(f"Saved {output}: {done} lines, {form.value}")
-            return
-        _align_texts(
-            loaded, (text or "", translation or ""), settings, languages, (symmetrise.value, output, json)
-        )
-
-
-def _settings(
-    model: "Model", method: AlignmentMethod, block: int | None, step: Step, links: Choice
-) -> "Settings":
-    from ...alignment.aligner import choose_settings
+    from ...alignment.aligner import align_pair
+    from ...alignment.linking import read_linking
+    from ...alignment.method_choice import choose_settings
     from ...pipeline.one_translation import require_translator
 
-    return choose_settings(require_translator(model), method.value, block, step.value, links.value)
-
-
-def _align_texts(
-    models: "list[Model]",
-    texts: tuple[str, str],
-    settings: "Settings",
-    languages: tuple[str | None, str | None],
-    shown: tuple[str, Path | None, bool],
-) -> None:
-    """Align one pair and show it."""
-    from ...alignment.aligner import align_pair
-
-    way, output, json = shown
-    found = align_pair(models, texts, settings, languages, way)
+    linking = read_linking(links.value, recall, null)
+    languages = source_language, target_language
+    with show_progress(f"Aligning with {loaded[0].name} …"):
+        settings = choose_settings(require_translator(loaded[0]), method.value, block, step.value, linking)
+        if files:
+            assert output is not None
+            split = Words.spaces if words is None else words
+            _align_files(
+                loaded, sides, output, settings, (form.value, languages, symmetrise.value, split.value)
+            )
+            return
+        split = Words.auto if words is None else words
+        pair = text or "", translation or ""
+        found = align_pair(loaded, pair, settings, languages, symmetrise.value, split.value)
     if output is not None:
         found.save(output)
         tell(f"Saved {output}")
@@ -219,3 +242,44 @@ def _align_texts(
     else:
         found.show()
         sys.stdout.flush()
+
+
+def _require_files(source: Path | None, target: Path | None, output: Path | None) -> tuple[Path, Path]:
+    from ...alignment.parallel_files import require_sides
+
+    sides = require_sides(source, target)
+    if output is None:
+        raise InputError(
+            "There is no output.", "Name a file for the links: -o FILE, or -o - for standard output."
+        )
+    if not output.parent.is_dir():
+        raise InputError(f"There is no folder {output.parent}.", "Make it first, or write somewhere else.")
+    return sides
+
+
+def _align_files(
+    models: "list[Model]",
+    sides: tuple[Path, Path],
+    output: Path,
+    settings: "Settings",
+    written: tuple[str, tuple[str | None, str | None], str, str],
+) -> None:
+    """Align files, and say how fast it was and what was skipped."""
+    from rich.markup import escape
+
+    from ...alignment.file_runs import align_files
+
+    form, languages, way, words = written
+    part = output.with_name(f"{output.name}.part")
+    with when_stopped(lambda: say_kept(part, max(0, count_lines(part) - 1), "lines")):
+        done = align_files(
+            models, sides, output, settings, form=form, languages=languages, way=way, words=words
+        )
+    if str(output) != "-":
+        tell(f"Saved {output}: {done.lines:,} lines, {form}")
+    tell(str(done.speed))
+    if done.skipped.count:
+        more = "" if done.listed is None else f"; all are in {done.listed}"
+        tell(f"{done.skipped.count:,} lines have no links because they cannot be aligned{more}:")
+        for number, reason in done.skipped.first:
+            tell(escape(f"  line {number:,}: {reason}"))

@@ -80,6 +80,8 @@ def compare(
     no_bos: OldNoBos = False,
 ) -> None:
     """Compare methods on one prediction: one row each, in its own unit."""
+    source = read_source(prompt, start=start, chat=chat, ids=ids)  # before what takes seconds to import
+    wanted, named = read_word(target, ids), [read_word(word, ids) for word in foil or []]
     from ...document.kinds import COMPARISON_SCHEMA
     from ...pipeline import one_prompt as pipeline
     from ...trace.memory_plan import read_size
@@ -89,15 +91,14 @@ def compare(
         require_format(path, COMPARISON_SCHEMA)
     if max_memory is not None:
         read_size(max_memory)
-    source = read_source(prompt, start=start, chat=chat, ids=ids)
-    foils: Any = None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto"
+    foils: Any = None if no_foil else named or "auto"
     documents: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
         with show_progress(f"Comparing methods with {loaded.name} …"):
             compared = pipeline.compare(
                 loaded,
                 source.prompt(loaded),
-                target=read_word(target, ids),
+                target=wanted,
                 foil=foils,
                 methods=[each.value for each in method] if method else None,
                 depth=depth,

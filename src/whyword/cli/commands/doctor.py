@@ -12,6 +12,7 @@ from ..sources import quiet_transformers
 if TYPE_CHECKING:
     from ...ask.start_of_text import Start
     from ...doctor import Diagnosis
+    from ...sweep.one_type import Outcome
 
 __all__ = ["doctor"]
 
@@ -21,7 +22,9 @@ def doctor(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODEL", help="Hub name, folder or .gguf file.", show_default="SmolLM2-135M-Instruct"
+            metavar="MODEL",
+            help="Hub name, folder or .gguf file; with --sweep a model type (llama, or several: llama,gpt2).",
+            show_default="SmolLM2-135M-Instruct",
         ),
     ] = None,
     random: Annotated[
@@ -34,6 +37,22 @@ def doctor(
     all_: Annotated[
         bool, typer.Option("--all", help="Check a small model of every catalogued family instead.")
     ] = False,
+    sweep: Annotated[
+        bool,
+        typer.Option(
+            "--sweep",
+            help="Check small networks of every causal model type of the installed transformers: all public "
+            "functions against untouched runs. Takes minutes.",
+        ),
+    ] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds",
+            help="With --sweep: how many networks of each type, with other configs.",
+            show_default="3",
+        ),
+    ] = None,
     start: StartToken = "auto",
     dtype: Dtype = None,
     allow: Allow = None,
@@ -41,10 +60,19 @@ def doctor(
     debug: Debug = False,
 ) -> None:
     """Say what a model is, how it is described, and prove every identity on prompts of several lengths."""
-    if all_ and (model is not None or random):
+    if all_ and (model is not None or random or sweep):
         raise InputError("--all was given with a model.", "It checks every family: leave the others out.")
+    if sweep and (random or dtype is not None):
+        raise InputError(
+            "--sweep was given with --random or --dtype.",
+            "It makes its own networks, in float64: leave them out.",
+        )
+    if seeds is not None and not sweep:
+        raise InputError("--seeds was given without --sweep.", "Add --sweep, or leave it out.")
     quiet_transformers()
-    if all_:
+    if sweep:
+        proven = _sweep(model, seeds, json)
+    elif all_:
         proven = _check_families(dtype, json)
     else:
         diagnosis = _check_model(model, random, dtype, allow or [], start)
@@ -77,6 +105,47 @@ def _check_families(dtype: str | None, json: bool) -> bool:
     else:
         _print_families(found)
     return all(each.proven for each in found)
+
+
+def _sweep(types: str | None, seeds: int | None, json: bool) -> bool:
+    from dataclasses import asdict
+
+    from transformers import __version__
+
+    from ...sweep.all_types import SEEDS, sweep_types
+
+    chosen = None if types is None else [each.strip() for each in types.split(",")]
+    with show_progress("Checking …"):
+        found = list(sweep_types(chosen, SEEDS if seeds is None else seeds))
+    if json:
+        report = {"schema": "whyword.sweep/1", "transformers": __version__, "seeds": seeds or SEEDS}
+        print_json({**report, "types": [asdict(each) for each in found]})
+    else:
+        _print_sweep(found)
+    return not any(each.outcome in ("wrong", "traceback") for each in found)
+
+
+def _print_sweep(found: "list[Outcome]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+    from transformers import __version__
+
+    from ...sweep.one_type import OUTCOMES
+
+    styles = {"explained": "green", "refused": "", "wrong": "bold red", "traceback": "bold red"}
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model type", no_wrap=True)
+    table.add_column("outcome", no_wrap=True)
+    table.add_column("described as, or why not", overflow="fold")
+    for each in found:
+        refuses = f"; not {', '.join(each.refused)}" if each.refused else ""
+        told = f"{each.description}{refuses}" if each.outcome == "explained" else each.reason or ""
+        table.add_row(each.model_type, Text(each.outcome, style=styles[each.outcome]), Text(told))
+    console = Console(highlight=False)
+    console.print(table)
+    counts = ", ".join(f"{sum(each.outcome == name for each in found)} {name}" for name in OUTCOMES)
+    console.print(f"\n{len(found)} model types of transformers {__version__}: {counts}", soft_wrap=True)
 
 
 def _print(diagnosis: "Diagnosis") -> None:

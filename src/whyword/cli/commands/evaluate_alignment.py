@@ -35,6 +35,17 @@ def evaluate_alignment(
         Path | None,
         typer.Option("--gold", metavar="FILE", help="Human links, as talp, pharaoh or naacl."),
     ] = None,
+    base: Annotated[
+        int | None,
+        typer.Option(
+            "--base",
+            min=0,
+            max=1,
+            metavar="0|1",
+            help="Words of the human links count from 0 or 1.",
+            show_default="0 where an index is 0",
+        ),
+    ] = None,
     model: TranslationModel = None,
     reverse_model: Annotated[
         str | None,
@@ -83,8 +94,9 @@ def evaluate_alignment(
         raise InputError(
             "No model was named.", "Name a translation model, such as -m Helsinki-NLP/opus-mt-zh-en."
         )
-    chosen, links = read_methods(methods), read_links(gold)
-    tell(f"{gold}: {links.form}, {len(links.sentences)} sentences, words count from {links.base} (assumed)")
+    chosen, links = read_methods(methods), read_links(gold, base=base)
+    how = "assumed" if links.assumed else "as given"
+    tell(f"{gold}: {links.form}, {len(links.sentences)} sentences, words count from {links.base} ({how})")
     numbers = _read_numbers(sentences, len(words))
     if limit is not None:
         require_parallel(links, str(gold), len(words))
@@ -115,6 +127,7 @@ def _describe(report: "AlignmentReport") -> list[dict[str, object]]:
             "block": each.settings.block,
             "direction": each.direction,
             "aer": each.score.aer,
+            "interval": list(each.interval),
             "precision": each.score.precision,
             "recall": each.score.recall,
         }

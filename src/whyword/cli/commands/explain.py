@@ -72,7 +72,7 @@ def explain(
     depth: Depth = None,
     by: Annotated[
         By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, depth, token or word.")
-    ] = By.block,
+    ] = By.word,
     top: Top = None,
     routes: Annotated[
         int | None,
@@ -100,6 +100,8 @@ def explain(
     no_bos: OldNoBos = False,
 ) -> None:
     """Explain which words made the model prefer one word over another, block by block, with the proof."""
+    source = read_source(prompt, start=start, chat=chat, ids=ids)  # before what takes seconds to import
+    wanted, foils = read_word(target, ids), [read_word(word, ids) for word in foil or []]
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format, save_documents
 
@@ -123,9 +125,9 @@ def explain(
             "It is of one token, by alti-logit: leave them out.",
         )
     question = _Question(
-        read_source(prompt, start=start, chat=chat, ids=ids),
-        read_word(target, ids),
-        None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto",
+        source,
+        wanted,
+        None if no_foil else foils or "auto",
         [each.value for each in method] if method else ["alti-logit" if account else DEFAULT_METHOD],
         depth,
         continue_,

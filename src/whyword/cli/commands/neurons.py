@@ -106,6 +106,8 @@ def neurons(
     ] = False,
 ) -> None:
     """Show which MLP neurons raise and lower a word, and what each of them promotes."""
+    source = read_source(prompt, start=start, chat=chat, ids=ids)  # before what takes seconds to import
+    wanted, named = read_word(target, ids), [read_word(word, ids) for word in foil or []]
     from rich.console import Console
 
     from ...document.kinds import NEURONS_SCHEMA
@@ -118,14 +120,13 @@ def neurons(
         require_format(path, NEURONS_SCHEMA)
     if max_memory is not None:
         read_size(max_memory)
-    foils: Any = None if no_foil else [read_word(word, ids) for word in foil] if foil else "auto"
-    source = read_source(prompt, start=start, chat=chat, ids=ids)
+    foils: Any = None if no_foil else named or "auto"
     (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or (), start=start)
     with show_progress(f"Looking into {loaded.name} …"):
         document = neurons(
             loaded,
             source.prompt(loaded),
-            target=read_word(target, ids),
+            target=wanted,
             foil=foils,
             top=top,
             names=[name for each in neuron or [] for name in each.split(",")],

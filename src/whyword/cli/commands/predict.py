@@ -40,9 +40,9 @@ def predict(
     no_bos: OldNoBos = False,
 ) -> None:
     """List the tokens that the model would continue with, with logits and probabilities."""
+    source = read_source(prompt, start=start, chat=chat, ids=ids)  # before what takes seconds to import
     from ...pipeline.one_prompt import predict
 
-    source = read_source(prompt, start=start, chat=chat, ids=ids)
     documents: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
         with show_progress(f"Running {loaded.name} …"):

@@ -11,7 +11,7 @@ from ...attribute.methods import DEFAULT_METHOD, TRANSLATION_METHODS
 from ...errors import InputError
 from ..options import Output, SourceLanguage, TargetLanguage
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
-from ..sources import open_models
+from ..sources import open_models, read_text
 
 __all__ = ["translate"]
 
@@ -94,6 +94,7 @@ def translate(
     debug: Debug = False,
 ) -> None:
     """Explain every word of a translation by the source and by what was already written, with the proof."""
+    text = read_text(source)  # before what takes seconds to import
     from ...document.kinds import TRANSLATION_SCHEMA
     from ...pipeline.one_translation import THRESHOLD, explain_translation
     from ...view.saving import require_format, save_documents
@@ -101,7 +102,6 @@ def translate(
 
     for path in output or []:
         require_format(path, TRANSLATION_SCHEMA)
-    text = sys.stdin.read().rstrip("\n") if source == "-" else source
     if not text.strip():
         raise InputError("The source is empty.", "Give a text of at least one token.")
     if not model:

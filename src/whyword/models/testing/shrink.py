@@ -5,14 +5,14 @@ checked on a small one.
 """
 
 import copy
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import torch
 import transformers
 import transformers.modeling_utils
 
-from ...errors import ModelError
+from ...errors import ModelError, first_line
 
 __all__ = ["make_small", "randomise", "shrink", "uninitialised"]
 
@@ -57,14 +57,14 @@ _TRANSLATOR_TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "
 
 def make_small(config: Any, seed: int = 0) -> Any:
     """Make a small network of a config's type with random parameters."""
-    small = shrink(config)
     try:
+        small = shrink(config)
         with uninitialised():
             kind = "AutoModelForSeq2SeqLM" if config.is_encoder_decoder else "AutoModelForCausalLM"
             network = getattr(transformers, kind).from_config(small)
     except Exception as error:  # modelling files refuse sizes in many ways
         raise ModelError(
-            f"No small {config.model_type} can be made from this config: {error}",
+            f"No small {config.model_type} can be made from this config: {first_line(error)}",
             "Fill in the attributes that are None, or check the model with its own weights.",
         ) from error
     return randomise(network, seed).eval()
@@ -82,8 +82,11 @@ def shrink(config: Any) -> Any:
     _shrink_heads(text, heads, width)
     _shrink_blocks(text)
     tokens = _TRANSLATOR_TOKENS if config.is_encoder_decoder else dict.fromkeys(_TOKENS)
-    for name, id_ in tokens.items():  # they may lie outside the small vocabulary
-        setattr(text, name, id_)
+    for number, (name, id_) in enumerate(tokens.items()):  # they may lie outside the small vocabulary
+        try:
+            setattr(text, name, id_)
+        except Exception:  # a config that must have one says so in its own way
+            setattr(text, name, number)
     return config
 
 
@@ -110,7 +113,8 @@ def _shrink_blocks(text: Any) -> None:
     blocks = min(_BLOCKS, text.num_hidden_layers)
     if kinds:
         blocks = max(blocks, 1 + max(kinds.index(kind) for kind in set(kinds)))
-        text.layer_types = kinds[:blocks]
+        with suppress(AttributeError):  # some configs compute it
+            text.layer_types = kinds[:blocks]
     text.num_hidden_layers = blocks
 
 

@@ -7,7 +7,7 @@ import { legend, makeScale, paint, shown } from "./colour_scale.js";
 import { element, paragraph, section, tableOf, watchEdges } from "./elements.js";
 import { makeCurrent, walkGrid } from "./grid_walking.js";
 import { notes, reportHeader } from "./header_and_notes.js";
-import { CELL_HINT } from "./heat_map.js";
+import { CELL_HINT } from "./hints.js";
 import { sentence, wordingOf } from "./sentences.js";
 import { LINE, quotedWord, visibleText } from "./visible_text.js";
 

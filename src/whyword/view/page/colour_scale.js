@@ -8,13 +8,14 @@ import { element } from "./elements.js";
 import { measureOf, plain, signed } from "./numbers.js";
 import { wordingOf } from "./sentences.js";
 
-const SATURATED = 0.98; // the share of numbers below the end of a colour scale: one outlier should not pale the rest
 const STRONG = 0.77; // from here on the text on a colour is inverted (in light colours; see report.css)
 
-/** The end of a colour scale that is symmetric around 0, and how many decimals its numbers need. */
+/**
+ * The end of a colour scale that is symmetric around 0, the strongest number, and how many decimals its numbers need. One
+ * scale for a picture: two numbers with the same colour are the same.
+ */
 export function makeScale(values) {
-  const sizes = values.map(Math.abs).sort((one, two) => one - two);
-  const limit = sizes[Math.ceil(SATURATED * sizes.length) - 1] || sizes.at(-1) || 1;
+  const limit = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
   const order = Math.floor(Math.log10(limit));
   return { limit, digits: Math.min(6, Math.max(0, (order < 0 ? 1 : 2) - order)) };
 }

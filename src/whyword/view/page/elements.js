@@ -29,6 +29,13 @@ export function tableOf(name, head, rows) {
   return element("table", { class: name }, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
+/** What is made later, in a task of its own, and then takes its place: a long report opens part by part. */
+export function deferred(make) {
+  const place = element("section", { "aria-busy": "true" });
+  setTimeout(() => place.replaceWith(make()), 0);
+  return place;
+}
+
 /** A table that is too wide scrolls, instead of the page. */
 export function scroller(table) {
   return watchEdges(element("div", { class: "scroll" }, table));

@@ -2,13 +2,14 @@
  * The report of one explanation, part by part.
  */
 
-import { element } from "./elements.js";
+import { deferred, element } from "./elements.js";
 import { flowMap } from "./flow_map.js";
 import { fullAccount } from "./full_account.js";
 import { headMap } from "./head_map.js";
 import { notes, reportHeader } from "./header_and_notes.js";
 import { heatMap } from "./heat_map.js";
 import { ledgerTable } from "./ledger_table.js";
+import { isLong } from "./long_heat_map.js";
 import { predictionTable } from "./prediction_table.js";
 import { promptText } from "./prompt_text.js";
 import { routeGraph } from "./route_graph.js";
@@ -18,7 +19,9 @@ import { tokenNames } from "./token_columns.js";
 /** `opening`: which picture of flow comes first ("depth", "routes"), and how many routes it shows. */
 export function renderExplanation(explanation, id, opening = {}) {
   const named = { ...explanation, tokens: tokenNames(explanation).map((text, index) => ({ ...explanation.tokens[index], text })) };
-  const flow = explanation.flow ? [flowMap(named, id), routeGraph(named, id, opening.routes)] : [];
+  const part = isLong(explanation) ? deferred : (make) => make();
+  const maps = [() => flowMap(named, id), () => routeGraph(named, id, opening.routes)];
+  const flow = explanation.flow ? maps.map(part) : [];
   const early = opening.first === "routes" ? [...flow].reverse() : opening.first === "depth" ? flow : [];
   return [
     reportHeader(explanation),
@@ -26,9 +29,9 @@ export function renderExplanation(explanation, id, opening = {}) {
     answerText(explanation),
     ...early,
     element("div", { class: "overview" }, predictionTable(explanation), ledgerTable(explanation)),
-    heatMap(explanation, id),
+    part(() => heatMap(explanation, id)),
     ...(early.length > 0 ? [] : flow),
-    headMap(explanation),
+    part(() => headMap(explanation)),
     ...(explanation.account ? [fullAccount(explanation)] : []),
     notes(explanation),
   ];

@@ -5,7 +5,7 @@
 import { canvasMap } from "./canvas_map.js";
 import { legend, scaleOf } from "./colour_scale.js";
 import { element, paragraph, section } from "./elements.js";
-import { CELL_HINT } from "./heat_map.js";
+import { CELL_HINT } from "./hints.js";
 import { signed } from "./numbers.js";
 import { quantityOf, sentence, wordingOf } from "./sentences.js";
 import { visibleText } from "./visible_text.js";

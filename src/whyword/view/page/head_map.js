@@ -13,7 +13,7 @@ import { quotedWord, visibleText } from "./visible_text.js";
 const READ = 4; // positions that are named for a head
 
 export function headMap(explanation) {
-  const sums = explanation.by_head.map((heads) => heads.map(total));
+  const sums = sumsOf(explanation);
   const said = element("div", { class: "head-tokens", "aria-live": "polite" }, "Choose a head to see what it reads.");
   const table = headTable(sums, (block, head) => said.replaceChildren(...describeHead(explanation, block, head)));
   return section(
@@ -23,6 +23,11 @@ export function headMap(explanation) {
     element("div", { class: "controls" }, legend(makeScale(sums.flat()), explanation, "head_legend")),
     element("div", { class: "instrument" }, scroller(table), said),
   );
+}
+
+/** What every head adds; a report keeps the sums, since it leaves out the smallest numbers. */
+function sumsOf({ head_sums: sums, by_head: byHead }) {
+  return sums ?? byHead.map((heads) => heads.map(total));
 }
 
 /** What a head adds by reading which positions: the strongest with their numbers, and all of them tinted. */
@@ -43,7 +48,7 @@ function describeHead(explanation, block, head) {
   const rest = tokens.length > strongest.length && strongest.length > 0 ? " …" : "";
   const name = element("strong", {}, `Block ${block + 1}, head ${head + 1}`);
   return [
-    element("p", {}, name, ` adds ${signed(total(values), 3)}`, ...listed, rest),
+    element("p", {}, name, ` adds ${signed(sumsOf(explanation)[block][head], 3)}`, ...listed, rest),
     element("p", { class: "head-pieces", tabindex: "0", role: "group", "aria-label": "All that it reads" }, ...pieces),
   ];
 }

@@ -2,26 +2,27 @@
  * The heat map of blocks × tokens with the sum below; of a method without blocks, one row of scores.
  */
 
-import { legend, makeScale, scaleOf } from "./colour_scale.js";
+import { legend, scaleOf } from "./colour_scale.js";
 import { capitalise, element, paragraph, section, unitSwitch, watchEdges } from "./elements.js";
 import { makeCurrent, walkGrid } from "./grid_walking.js";
 import { activateBlock, drawRow, leaveHeads, toggleHeads } from "./heat_map_rows.js";
+import { CELL_HINT, TOUCH } from "./hints.js";
+import { isLong, longHeatMap } from "./long_heat_map.js";
 import { measureOf, plain, signed, total } from "./numbers.js";
 import { quantityOf, sentence, wordingOf } from "./sentences.js";
 import { headerRow, sumOver, tokenColumns, wordColumns } from "./token_columns.js";
 import { visibleText } from "./visible_text.js";
 
-const TOUCH = matchMedia("(hover: none)").matches;
 const BLOCK_HINT = TOUCH
   ? "Tap a cell to read it and to open its block’s heads; tap again to close them."
   : "Point at a cell or move with the arrow keys to read it; click or press Enter to open a block’s heads.";
-export const CELL_HINT = TOUCH ? "Tap a cell to read it." : "Point at a cell or move with the arrow keys to read it.";
 
 const MOST_ROWS = 40; // up to here the page scrolls, not a box of its own: nobody should miss the last rows
 
 /** The heat map of an explanation, in a table that is walked like a grid. */
 export function heatMap(explanation, id) {
-  const scale = scaleOf(explanation, explanation.by_block.flat());
+  const scale = scaleOf(explanation, numbersShown(explanation));
+  if (isLong(explanation)) return longSection(explanation, id, scale);
   const table = element("table", { class: "heat", role: "grid", "aria-label": "Attribution by block and token" });
   const measure = measureOf(explanation);
   const hint = measure.by_block ? BLOCK_HINT : CELL_HINT;
@@ -40,6 +41,27 @@ export function heatMap(explanation, id) {
     ...paragraph("lead", ...sentence(wordingOf(explanation).coverage)),
     element("div", { class: "controls" }, choose, legend(scale, explanation)),
     element("div", { class: "instrument" }, watchEdges(element("div", { class: whole ? "heat-scroll whole" : "heat-scroll" }, table)), readout),
+  );
+}
+
+/** Every number that the map may show: of tokens, words and heads. */
+function numbersShown(explanation) {
+  const rows = [...explanation.by_block, explanation.scores];
+  const words = wordColumns(explanation);
+  const heads = measureOf(explanation).by_block && !isLong(explanation) ? explanation.by_head.flat(2) : [];
+  return [...rows, ...rows.map((values) => words.map((column) => sumOver(column, values))), heads].flat();
+}
+
+function longSection(explanation, id, scale) {
+  const measure = measureOf(explanation);
+  const describe = (name, column, number) => [`${capitalise(name)}, `, ...describeColumn({ explanation }, column, "token"), ": ", amount({ explanation, measure }, number)];
+  const { holder, draw } = longHeatMap(explanation, id, scale, describe);
+  return section(
+    measure.by_block ? "Block by block" : "Token by token",
+    "map",
+    ...paragraph("lead", ...sentence(wordingOf(explanation).coverage)),
+    element("div", { class: "controls" }, unitSwitch(draw), legend(scale, explanation)),
+    holder,
   );
 }
 
@@ -63,12 +85,11 @@ function blockRows(map) {
     return drawRow(map, { kind: "block", block, ...names, values, scale });
   });
   const sums = { kind: "sum", label: "sum", name: "sum of all blocks", values: explanation.scores };
-  const sumScale = makeScale(columns.map((column) => sumOver(column, explanation.scores)));
   const body = element("tbody", {}, ...[...blocks].reverse());
   const open = [...map.open];
   map.open.clear();
   open.forEach((block) => toggleHeads(map, blocks[block]));
-  const foot = element("tfoot", {}, drawRow(map, { ...sums, scale: { ...sumScale, digits: scale.digits } }));
+  const foot = element("tfoot", {}, drawRow(map, { ...sums, scale }));
   return [element("thead", {}, headerRow(columns)), body, foot];
 }
 

@@ -2,7 +2,7 @@
  * The rows of the heat map of blocks × tokens: blocks, their heads once they are opened, and the sum.
  */
 
-import { makeScale, paint, shown } from "./colour_scale.js";
+import { paint, shown } from "./colour_scale.js";
 import { element, heading } from "./elements.js";
 import { moveTo } from "./grid_walking.js";
 import { signed, total } from "./numbers.js";
@@ -53,13 +53,12 @@ export function leaveHeads(map, cell) {
 
 function headRows(map, block) {
   const heads = map.explanation.by_head[block];
-  const scale = makeScale(heads.flat());
   const { head_rows: said = "" } = wordingOf(map.explanation);
-  const text = `Block ${block + 1} by head. ${said} These rows have their own colour scale, ±${scale.limit.toPrecision(2)}.`;
+  const text = `Block ${block + 1} by head. ${said}`;
   const note = element("td", { colspan: String(map.columns.length + 2) }, element("span", {}, text));
   const rows = heads.map((values, head) => {
     const name = `block ${block + 1}, head ${head + 1}`;
-    return drawRow(map, { kind: "head", block, label: `${block + 1}.${head + 1}`, name, values, scale });
+    return drawRow(map, { kind: "head", block, label: `${block + 1}.${head + 1}`, name, values, scale: map.scale });
   });
   return [element("tr", { class: "heads-note" }, note), ...rows];
 }

@@ -16,15 +16,30 @@ export function promptText(explanation) {
     const begun = element("span", { class: "piece start", title: shown(score, { ...scale, digits: 4 }) }, "start");
     text.append(paint(begun, score, scale), " ");
   }
-  for (const piece of promptPieces(explanation)) {
+  const pieces = promptPieces(explanation);
+  for (const piece of pieces) {
     const part = element("span", { class: piece.forced ? "piece forced" : "piece", title: shown(piece.score, { ...scale, digits: 4 }) });
     part.append(...visibleParts(piece.text, PROSE)); // not isolated: words run on over pieces, from right to left too
     paint(part, piece.score, scale);
     text.append(part);
   }
+  showStrongestPiece(text, pieces, first > 0 ? 1 : 0);
   const { text: target } = explanation.target;
   text.append(element("span", { class: "slot", title: "explained here" }, visibleText(target, /\S/.test(target) ? PROSE : TOKEN)));
   return text;
+}
+
+/** Once a long prompt is laid out, scroll it to its strongest piece. */
+function showStrongestPiece(text, pieces, before) {
+  const sizes = pieces.map(({ score }) => Math.abs(score));
+  const strongest = text.children[before + sizes.indexOf(Math.max(...sizes))];
+  if (!strongest) return;
+  const sized = new ResizeObserver(() => {
+    if (text.clientHeight === 0) return;
+    sized.disconnect();
+    if (text.scrollHeight > text.clientHeight) text.scrollTop = strongest.offsetTop - text.offsetTop - text.clientHeight / 2;
+  });
+  sized.observe(text);
 }
 
 /**

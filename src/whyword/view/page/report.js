@@ -8,7 +8,9 @@ import { renderContinuation } from "./continuation.js";
 import { element } from "./elements.js";
 import { renderExplanation } from "./explanation.js";
 import { renderNeurons } from "./neurons.js";
+import { renderParts } from "./parts.js";
 import { question } from "./sentences.js";
+import { renderSupport } from "./support.js";
 import { renderSurvey } from "./survey.js";
 import { renderTranslation } from "./translation.js";
 
@@ -18,6 +20,8 @@ export const RENDERERS = {
   "whyword.continuation/1": renderContinuation,
   "whyword.comparison/1": renderComparison,
   "whyword.neurons/1": renderNeurons,
+  "whyword.parts/1": renderParts,
+  "whyword.support/1": renderSupport,
   "whyword.survey/1": renderSurvey,
   "whyword.translation/1": renderTranslation,
   "whyword.alignment/1": renderAlignment,

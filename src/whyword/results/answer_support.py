@@ -1,0 +1,172 @@
+"""Which part of the prompt supports which sentence of the answer: an exact table, and its JSON document."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import MinLen
+
+from ..ask.filled_prompt import TEMPLATE
+from ..attribute.methods import Measure
+from ..document.kinds import SUPPORT_SCHEMA
+from ..document.numbers import require_length
+from ..errors import InputError
+from ..view.sentences import worded
+from .prompt_parts import ANSWERED, ELSEWHERE, START, PromptParts
+from .shown import Shown
+
+__all__ = ["UNSUPPORTED", "AnswerSupport", "ExplainedRow", "SupportColumn", "SupportRow", "make_support"]
+
+UNSUPPORTED = 0.15
+"""The share of a sentence's scores that its strongest source must have; below it, no source supports it."""
+_NO_SOURCES = (START, TEMPLATE, ELSEWHERE, ANSWERED, "question")
+"""Parts that are no sources: what they say is not what an answer is taken from."""
+
+
+@dataclass(frozen=True)
+class SupportColumn:
+    """A part of the prompt."""
+
+    name: str
+    """Its name, such as `documents[0]`; "answer so far": earlier tokens of the answer."""
+    text: str
+    """What it says."""
+    source: bool
+    """Whether an answer could be taken from it: not the start, the template, the question or the answer."""
+
+
+@dataclass(frozen=True)
+class SupportRow:
+    """A sentence of the answer, and what every part of the prompt adds to it."""
+
+    name: str
+    """Such as "sentence 1"."""
+    text: str
+    """What it says."""
+    start: int
+    """Index of its first character in the answer."""
+    end: int
+    """Index after its last character."""
+    scores: list[float]
+    """What every part adds, by column, in logits: the sum over the sentence's tokens."""
+    bias: float | None
+    """What is at no token, because biases add it; None for methods that do not say."""
+    logit: float
+    """The sum of the logits, or differences, of its tokens."""
+    share: float
+    """The strongest source's part of Σ |scores| of this row."""
+    supported: bool
+    """Whether that is at least the threshold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerSupport(Shown):
+    """What every part of a prompt adds to every sentence of an answer."""
+
+    schema: ClassVar[str] = SUPPORT_SCHEMA
+    model: str
+    """The model's name."""
+    method: str
+    """The name of the method."""
+    measure: Measure
+    """What the scores are."""
+    rows_by: str
+    """What the answer was divided into."""
+    columns_by: str
+    """What the prompt was divided into."""
+    prompt: str
+    """The prompt."""
+    answer: str
+    """The answer."""
+    columns: Annotated[tuple[SupportColumn, ...], MinLen(1)]
+    """Parts of the prompt, in order."""
+    rows: Annotated[tuple[SupportRow, ...], MinLen(1)]
+    """Sentences of the answer, in order."""
+    threshold: float
+    """Below which share a sentence counts as unsupported."""
+
+    @worded
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON document."""
+        return super().to_dict()
+
+    @classmethod
+    def _from_declared(cls, declared: "AnswerSupport") -> "AnswerSupport":
+        for place, row in enumerate(declared.rows):
+            require_length(f"rows[{place}].scores", row.scores, len(declared.columns))
+        return declared
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: tuple[int, str]) -> float:
+        """Give the score of a row (its index) and a column (its name)."""
+        row, name = place
+        for column, score in zip(self.columns, self.rows[row].scores, strict=True):
+            if column.name == name:
+                return score
+        raise InputError(
+            f"There is no part {name!r}.", f"Parts: {', '.join(each.name for each in self.columns)}."
+        )
+
+    @property
+    def unsupported(self) -> tuple[SupportRow, ...]:
+        """The sentences that no source supports."""
+        return tuple(row for row in self.rows if not row.supported)
+
+
+@dataclass(frozen=True)
+class ExplainedRow:
+    """A sentence of the answer, and its scores by part."""
+
+    name: str
+    start: int
+    end: int
+    parts: PromptParts
+
+
+def make_support(
+    rows_by: str, answer: str, explained: Sequence[ExplainedRow], threshold: float
+) -> AnswerSupport:
+    """Put the scores of every sentence by part side by side."""
+    columns: dict[str, SupportColumn] = {}
+    for row in explained:
+        for part in row.parts.parts:
+            source = part.name not in _NO_SOURCES
+            columns.setdefault(part.name, SupportColumn(part.name, part.text, source))
+    answered = columns.pop(ANSWERED, None)
+    ordered = [*columns.values(), *([] if answered is None else [answered])]
+    first = explained[0].parts
+    return AnswerSupport(
+        model=first.model,
+        method=first.method,
+        measure=first.measure,
+        rows_by=rows_by,
+        columns_by=first.by,
+        prompt=first.text,
+        answer=answer,
+        columns=tuple(ordered),
+        rows=tuple(_make_row(row, answer, ordered, threshold) for row in explained),
+        threshold=threshold,
+    )
+
+
+def _make_row(
+    row: ExplainedRow, answer: str, columns: Sequence[SupportColumn], threshold: float
+) -> SupportRow:
+    by_name = {part.name: part.score for part in row.parts.parts}
+    scores = [by_name.get(column.name, 0.0) for column in columns]
+    sources = [score for column, score in zip(columns, scores, strict=True) if column.source]
+    size = sum(map(abs, scores)) + abs(row.parts.bias or 0.0)
+    share = max(0.0, *sources) / size if sources and size else 0.0
+    return SupportRow(
+        name=row.name,
+        text=answer[row.start : row.end],
+        start=row.start,
+        end=row.end,
+        scores=scores,
+        bias=row.parts.bias,
+        logit=row.parts.logit,
+        share=share,
+        supported=share >= threshold,
+    )

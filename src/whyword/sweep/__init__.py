@@ -1,0 +1,1 @@
+"""Every causal model type of the installed transformers, on small networks: explained, refused, or wrong?"""
