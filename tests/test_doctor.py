@@ -166,7 +166,7 @@ def test_a_model_that_fails_gives_exit_code_1_and_what_to_write(
     assert "described as general: its model type has no entry" in text
     assert "not proven: 1 token: LayerNorm has no attribute 'variance_epsilon'" in text
     assert "write norm=Norm(centred=True) in the description" in text
-    assert "Catalogued descriptions that fit: olmo, stablelm." in text
+    assert "Catalogued descriptions that fit: stablelm, olmo." in text
 
 
 def test_all_goes_alone() -> None:
