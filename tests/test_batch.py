@@ -64,7 +64,7 @@ def test_a_batch_gives_the_numbers_of_one_by_one(distinct: whyword.Model, method
 @pytest.mark.parametrize("name", DISTINCT)
 def test_a_batch_in_float32(name: str) -> None:
     model = whyword.load(build(name, torch.float32))
-    found = whyword.explain_batch(model, PROMPTS, targets=TARGETS, foils=FOILS)
+    found = whyword.explain_batch(model, PROMPTS, targets=TARGETS, foils=FOILS, method="alti-logit")
     for explanation, alone in zip(found, one_by_one(model), strict=True):
         require_same(explanation, alone, 1e-5)
 
@@ -83,6 +83,7 @@ def test_order_and_batch_size_change_no_number(
         [PROMPTS[place] for place in order],
         targets=[TARGETS[place] for place in order],
         foils=[FOILS[place] for place in order],
+        method="alti-logit",
         batch_size=size,
     )
     for place, explanation in zip(order, found, strict=True):
@@ -138,6 +139,9 @@ def test_one_run_of_the_network_per_batch(gpt2: whyword.Model) -> None:
     def count(_module: Any, _args: Any, kwargs: dict[str, Any]) -> None:
         runs.append(kwargs["input_ids"].shape)
 
+    batches = [[prompt_of(4)] * 6 + [prompt_of(5)] * 2, [prompt_of(4)] * 100, [prompt_of(60), prompt_of(2)]]
+    for batch in batches:  # the first run of a length is compared with an untouched one
+        list(whyword.explain_batch(gpt2, batch, foils="auto"))
     handle = gpt2.network.register_forward_pre_hook(count, with_kwargs=True)
     try:
         list(whyword.explain_batch(gpt2, [prompt_of(4)] * 6 + [prompt_of(5)] * 2, foils="auto", batch_size=4))

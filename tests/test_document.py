@@ -48,6 +48,9 @@ def test_what_the_document_holds(model: whyword.Model) -> None:
         "end": 8,
         "word": 1,
         "special": False,
+        "role": None,
+        "turn": None,
+        "part": None,
     }
     assert document["target"]["text"] == " has"
     assert [foil["text"] for foil in document["foils"]] == [" have"]

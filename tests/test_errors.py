@@ -16,6 +16,8 @@ import torch
 import transformers
 
 import whyword
+from whyword.models.catalogue import CATALOGUE
+from whyword.models.translators import TRANSLATORS
 from whyword.tokens import Token
 
 import toy_tokenizers
@@ -147,7 +149,7 @@ def test_options_that_do_not_exist(model: whyword.Model) -> None:
         whyword.explain(model, "A report", method="saliency")
     with pytest.raises(whyword.InputError, match=r"^foil is 'have'\."):
         whyword.explain_continuation(model, "A report", "has", foil="have")
-    with pytest.raises(whyword.InputError, match=r"^A chat message is {'text': 'A report'}\."):
+    with pytest.raises(whyword.InputError, match=r"^Message 1 has no role: {'text': 'A report'}\."):
         whyword.explain(model, [{"text": "A report"}])
     with pytest.raises(whyword.InputError, match=r"^The continuation is empty\."):
         whyword.explain_continuation(model, "A report", [])
@@ -244,7 +246,7 @@ def test_remote_code_is_refused_unless_it_is_named(folder: Path) -> None:
     ):
         whyword.load(folder)
     with pytest.raises(
-        whyword.ModelError, match=r"GPT2Model has no module 'layers'.*\nCatalogued: bart, biogpt, bloom, "
+        whyword.ModelError, match=r"GPT2Model has no module 'layers'.*\nCatalogued: apertus, arcee, "
     ):
         whyword.load(folder, allow="remote-code")
 
@@ -252,7 +254,7 @@ def test_remote_code_is_refused_unless_it_is_named(folder: Path) -> None:
 def test_a_model_that_is_no_decoder(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "model_type": "no_such_type"}))
-    with pytest.raises(whyword.ModelError, match="Catalogued model types: bart, biogpt, bloom, "):
+    with pytest.raises(whyword.ModelError, match="Catalogued model types: apertus, arcee, "):
         whyword.load(folder)
     (folder / "config.json").write_text(json.dumps({"model_type": "vit"}))
     with pytest.raises(
@@ -393,12 +395,13 @@ def test_an_encoder_decoder_model_that_is_not_catalogued() -> None:
 
 def test_a_decoder_without_its_encoder() -> None:
     config = transformers.BartConfig(decoder_layers=1, d_model=8, decoder_attention_heads=2, vocab_size=50)
+    assert whyword.load(transformers.BartForCausalLM(config)).architecture.encoder is None
     with refuses(
         whyword.ModelError,
         r"BartForCausalLM has no encoder, but its description \(bart\) has one\.",
         r"Load it together with its encoder, or pass whyword\.load\(\.\.\., architecture=\.\.\.\)\.",
     ):
-        whyword.load(transformers.BartForCausalLM(config))
+        whyword.load(transformers.BartForCausalLM(config), architecture=TRANSLATORS["bart"][0])
 
 
 def test_prompts_are_not_for_translators() -> None:
@@ -415,9 +418,10 @@ TINY = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 4, "num
 REMEDY = r"Load a decoder-only language model with attention in every block\."
 
 
-def test_a_norm_that_the_general_description_does_not_know() -> None:
+def test_a_norm_that_the_general_description_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(CATALOGUE, "starcoder2")
     config = transformers.Starcoder2Config(**TINY, num_key_value_heads=2, vocab_size=50)
-    with pytest.raises(whyword.WhywordError, match=r"'starcoder2' is not catalogued.*\nCatalogued: bart"):
+    with pytest.raises(whyword.WhywordError, match=r"'starcoder2' is not catalogued.*\nCatalogued: apertus"):
         whyword.load(transformers.Starcoder2ForCausalLM(config))
 
 

@@ -123,7 +123,7 @@ def test_a_model_is_fetched_converted_and_loaded(
     ]
     assert capfd.readouterr() == ("", "")
     assert {name.split("/")[0] for name in seen(home)} == {"tiny"}
-    model = whyword.load(folder)
+    model = whyword.load(folder, start="tokenizer")
     assert (model.name, model.dtype) == ("tiny", torch.float32)
     weights = {tensor.name: tensor.data for tensor in gguf.GGUFReader(index / "tiny.gguf").tensors}
     embedding = model.network.get_input_embeddings().weight.detach()

@@ -807,7 +807,8 @@ def test_a_real_explanation(show: Open) -> None:
     tokenizer = toy_tokenizers.make("byte-level")
     network = build("gpt2", torch.float32, vocab_size=len(tokenizer))
     model = whyword.load(network, tokenizer=tokenizer, start="tokenizer")
-    explanation = whyword.explain(model, "été 🙂 <b> report", target="has", foil="have")
+    asked: Any = {"target": "has", "foil": "have", "method": "alti-logit"}
+    explanation = whyword.explain(model, "été 🙂 <b> report", **asked)
     page = show(explanation.to_dict())
     assert len(rows_of(page)) == 3
     assert len(columns_of(page)) == len(explanation.tokens)

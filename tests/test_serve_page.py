@@ -156,7 +156,7 @@ def test_whoever_opens_the_page_sees_an_explanation(show: Show, toy: whyword.Mod
     assert numbers_of(tab) == pytest.approx(asked.scores.tolist(), abs=6e-3)
     assert tab.locator(".ledger tfoot").text_content().startswith("total")
     assert "How to read it" in tab.locator("#hint").text_content()
-    assert tab.locator(".answer").text_content().startswith("Attention ")
+    assert " speaks for " in tab.locator(".answer").text_content()
     assert tab.locator("#status").text_content().startswith("Done. Why")
     assert tab.locator(".column").get_attribute("aria-busy") is None
 

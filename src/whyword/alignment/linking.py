@@ -63,8 +63,8 @@ def read_linking(choice: str = "mutual", recall: float | None = None, null: floa
     for name, value in (("recall", recall), ("null", null)):
         if value is not None and choice == "best":
             raise InputError(
-                f"{name} is {value}, but links='best' links every word.",
-                f"Leave {name} out, or use links='mutual'.",
+                f"{name} is {value}, but best links link every word.",
+                f"Leave {name} out, or use mutual links.",
             )
         if value is not None and not 0 <= value <= 1:
             raise InputError(f"{name} is {value}.", "Give a number between 0 and 1.")

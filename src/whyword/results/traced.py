@@ -59,7 +59,7 @@ class Traced:
         if not routes:
             raise InputError(
                 "The routes of this sum are not known: of each of its tokens only the strongest were kept.",
-                "Ask explain_continuation(...).sum(...) for them, which has the recorded run.",
+                "Ask a continuation that was just explained for its sum: it has the recorded run.",
             )
         return routes[:top]
 

@@ -105,7 +105,7 @@ def read_neurons(model: Model, trace: Trace, block: int) -> tuple[NeuronGroup, .
         raise ModelError(
             f"The neurons of {type(experts).__name__} in block {block + 1} cannot be read: "
             f"{type(error).__name__}: {first_line(error)}",
-            "Describe its experts with Mlp(experts=Experts(...)).",
+            "Describe its experts in the description: Mlp(experts=Experts(...)).",
         ) from error
 
 

@@ -15,6 +15,8 @@ ENTRY = "saved_report.js"
 """The module that starts a saved report."""
 IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:const|function|class) )", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*/\*.*?\*/\n", re.MULTILINE | re.DOTALL)
+"""A comment that has lines of its own."""
 
 
 @cache
@@ -30,10 +32,10 @@ def read_modules() -> Mapping[str, str]:
 
 @cache
 def join_modules() -> str:
-    """Return the script of a saved report: every module after those that it imports from."""
+    """Return the script of a saved report: every module, without comments, after those it imports from."""
     modules = read_modules()
     order = dict.fromkeys(_list_needed(modules, ENTRY))
-    return "".join(_EXPORT.sub("", IMPORT.sub("", modules[name])) for name in order)
+    return "".join(_EXPORT.sub("", _COMMENT.sub("", IMPORT.sub("", modules[name]))) for name in order)
 
 
 def _list_needed(modules: Mapping[str, str], name: str, above: tuple[str, ...] = ()) -> Iterator[str]:

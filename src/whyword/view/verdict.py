@@ -35,15 +35,15 @@ def list_parts(document: Document) -> Parts:
     """List what adds up to the logit (difference) of a document with flow: words, start and biases."""
     groups, scores, flow = group_words(document), document["scores"], document["flow"]
     words = [
-        (text, sum(scores[place] for place in places))
+        (text, float(sum(scores[place] for place in places)))
         for text, places in zip(word_texts(document), groups, strict=True)
     ]
     begun = count_start(document) > 0
     return Parts(
         tuple(words[begun:]),
         words[0][1] if begun else None,
-        flow["bias"][find_reading_depth(document)],
-        document["ledger"]["logit"],
+        float(flow["bias"][find_reading_depth(document)]),  # a browser writes 0 for 0.0
+        float(document["ledger"]["logit"]),
     )
 
 

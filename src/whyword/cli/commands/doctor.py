@@ -49,6 +49,7 @@ def doctor(
         int | None,
         typer.Option(
             "--seeds",
+            metavar="N",
             help="With --sweep: how many networks of each type, with other configs.",
             show_default="3",
         ),

@@ -9,6 +9,8 @@ import { RENDERERS, renderReport } from "./report.js";
 
 const LARGEST = 64 * 1024 * 1024; // bytes: beyond this the window would stand still
 const HEAD_DIGITS = 4; // as the library rounds numbers by head in reports
+const FLOW_DIGITS = 6; // and flow by depth
+const MOST_HEADS = 100_000; // how many numbers by head a report keeps
 const OPENING = '<script type="application/json" id="documents">'; // the JSON behind it has no "<"
 
 /** Give the file's documents; an Error says in words for people why there are none. */
@@ -84,14 +86,25 @@ function parseDocuments(json) {
   }
 }
 
+/** Round what a report rounds, as the library does (view/html.py). */
 function roundHeads(record) {
   if (record.schema === "whyword.comparison/1") return { ...record, by_head: [] };
   if (record.explanations) return { ...record, explanations: record.explanations.map(roundHeads) };
-  return record.by_head ? { ...record, by_head: roundAll(record.by_head) } : record;
+  if (!record.by_head) return record;
+  const made = { ...record, by_head: roundAll(record.by_head, HEAD_DIGITS) };
+  const sizes = record.by_head.flat(2).map(Math.abs).sort((one, two) => two - one);
+  if (sizes.length > MOST_HEADS) {
+    made.by_head = roundAll(record.by_head, HEAD_DIGITS, sizes[MOST_HEADS]);
+    made.head_sums = record.by_head.map((block) => block.map((head) => head.reduce((sum, value) => sum + value, 0)));
+  }
+  if (record.flow) made.flow = { ...record.flow, by_depth: roundAll(record.flow.by_depth, FLOW_DIGITS) };
+  return made;
 }
 
-function roundAll(numbers) {
-  return Array.isArray(numbers) ? numbers.map(roundAll) : Number(numbers.toPrecision(HEAD_DIGITS));
+/** Keep some digits of numbers; those up to a size are 0. */
+function roundAll(numbers, digits, nothing = 0) {
+  if (Array.isArray(numbers)) return numbers.map((number) => roundAll(number, digits, nothing));
+  return Math.abs(numbers) > nothing ? Number(numbers.toPrecision(digits)) : 0;
 }
 
 /** JSON that can stand inside a script element: ASCII, and no "<" that could end it. */

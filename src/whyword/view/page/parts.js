@@ -33,7 +33,7 @@ export function renderParts(found) {
 
 /** A bar from the middle: to the right it raises, to the left it lowers. */
 export function partBar(score, scale) {
-  const bar = element("span", { class: score < 0 ? "bar lowers" : "bar raises" });
+  const bar = element("span", { class: score < 0 ? "part-bar lowers" : "part-bar raises" });
   bar.style.setProperty("--length", Math.min(1, Math.abs(score) / scale.limit).toFixed(3));
-  return element("span", { class: "bar-track", "aria-hidden": "true" }, bar);
+  return element("span", { class: "part-track", "aria-hidden": "true" }, bar);
 }
