@@ -58,7 +58,7 @@ def modifying(model: Model) -> Iterator[None]:
         if seen < needed:
             raise ModelError(
                 f"{model.name}: the method gim sees {seen} {what}, and the model has at least {needed}.",
-                "Load it with eager attention (attn_implementation), or use another method (gradient-x-input, flow).",
+                "Load it with eager attention, or use another method (gradient-x-input, flow).",
             )
 
 
