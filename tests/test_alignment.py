@@ -304,7 +304,7 @@ def test_what_cannot_be_aligned_is_refused(m2m: whyword.Model) -> None:
         r"block is 9": {"method": "logit", "block": 9},
         r"links is 'all'\.\nLinks: mutual, best": {"links": "all"},
         r"recall is 2\.0\.\nGive a number between 0 and 1": {"recall": 2.0},
-        "null is 0.1, but links='best'": {"links": "best", "null": 0.1},
+        "null is 0.1, but best links link every word": {"links": "best", "null": 0.1},
         r"words is 'lines'\.\nWords: auto, spaces, characters": {"words": "lines"},
         "no symmetrisation 'sum'": {"symmetrise": "sum"},
     }

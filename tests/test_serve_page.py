@@ -708,6 +708,7 @@ def test_by_keyboard_alone(show: Show) -> None:
     tab.keyboard.press("Control+Enter")
     wait_until(tab, "location.hash.includes('Impressionists')")
     settle(tab)
+    wait_until(tab, "document.querySelector('[aria-busy]') === null")  # of the new prompt
     wait_until(tab, "document.querySelectorAll('.part[aria-pressed=true]').length === 2")
     tab_to("each => each.matches('.candidates tbody tr:nth-child(3) .why')")
     tab.keyboard.press("Enter")

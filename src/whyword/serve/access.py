@@ -20,7 +20,7 @@ class Limits:
     """Most numbers of a document: those by head grow with the length of prompt × continuation."""
     body: int = 256 * 1024
     """Most bytes of a request."""
-    patience: float = 10
+    patience: float = 10.0
     """Seconds in which the body of a request must have arrived; a connection that trickles is closed."""
     waiting: int = 16
     """Most runs that wait or are running, over all models; more are refused."""
