@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..tokens.segments import Segment
 from .filled_prompt import FilledPrompt
 
-__all__ = ["Message", "RenderedChat", "render_chat"]
+__all__ = ["Message", "RenderedChat", "render_chat", "shorten"]
 
 Message = Mapping[str, Any]
 """`role` and `content`; the content is text, or a filled prompt."""
@@ -63,12 +63,12 @@ def _require_messages(messages: Sequence[Message]) -> None:
     for place, message in enumerate(messages):
         if not isinstance(message.get("role"), str):
             raise InputError(
-                f"Message {place + 1} has no role: {_short(dict(message))}.",
+                f"Message {place + 1} has no role: {shorten(dict(message))}.",
                 "Every message needs a 'role' and a 'content'.",
             )
         if not isinstance(message.get("content"), str | FilledPrompt):
             raise InputError(
-                f"Message {place + 1} has no content: {_short(dict(message))}.",
+                f"Message {place + 1} has no content: {shorten(dict(message))}.",
                 "Every message needs a 'content': text, or what whyword.fill gives.",
             )
 
@@ -135,6 +135,7 @@ def _list_parts(messages: Sequence[Message], contents: Sequence[tuple[int, int]]
     return tuple(parts)
 
 
-def _short(thing: object) -> str:
+def shorten(thing: object) -> str:
+    """Show an object in a few characters."""
     shown = repr(thing)
     return shown if len(shown) <= 60 else shown[:57] + "..."

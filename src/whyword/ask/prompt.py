@@ -13,7 +13,7 @@ from ..tokens import Tokens, join_word, spell
 from ..tokens.encoding import encode
 from ..tokens.slow_tokenizers import match_pieces
 from ..tokens.tokens import Place, Token
-from .chat_turns import Message, render_chat
+from .chat_turns import Message, render_chat, shorten
 from .filled_prompt import FilledPrompt
 from .start_of_text import find_start
 
@@ -44,7 +44,7 @@ def tokenize(model: Model, text: str, start: str | None = None) -> Tokens:
 
     A text that begins with a special token has its start already: nothing is found for it.
     """
-    _tokenizer_for(model, f"the text {_short(text)}")
+    _tokenizer_for(model, f"the text {shorten(text)}")
     if not text:
         raise InputError("The prompt is empty.", "Pass a text of at least one token.")
     tokens, found = _encode(model, text, add_special=True), find_start(model, start)
@@ -152,7 +152,7 @@ def _tokens_of(model: Model, prompt: Prompt) -> Tokens:
         ids = [index(item) for item in items]
     except TypeError:
         raise InputError(
-            f"A prompt cannot be {_short(prompt)}.",
+            f"A prompt cannot be {shorten(prompt)}.",
             "Pass text, token ids, chat messages ({'role': ..., 'content': ...}), or whyword.tokenize(...).",
         ) from None
     require_tokens(model, ids)
@@ -265,9 +265,3 @@ def _tokenizer_for(model: Model, what: str) -> Any:
             "Pass token ids, or load it with whyword.load(..., tokenizer=...).",
         )
     return model.tokenizer
-
-
-def _short(thing: object) -> str:
-    """Show an object in a few characters."""
-    shown = repr(thing)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
