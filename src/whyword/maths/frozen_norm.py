@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 from ..models.architecture import Norm
-from ..models.model import output_bias
+from ..models.projection import output_bias
 
 __all__ = ["FrozenNorm", "freeze", "freeze_all"]
 

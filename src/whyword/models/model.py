@@ -6,13 +6,14 @@ from functools import cached_property
 from typing import Any, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..errors import ModelError
 from .architecture import Architecture, Mlp, Stack, Sublayer
 from .catalogue import catalogued
 from .length_classes import LengthClasses
+from .projection import Projection, Projections, device_of
 from .workspace import Workspace
 
 __all__ = [
@@ -23,8 +24,6 @@ __all__ = [
     "find_experts",
     "module_at",
     "optional_module",
-    "output_bias",
-    "output_weight",
     "stack_module",
 ]
 
@@ -89,7 +88,8 @@ class Model:
     @cached_property
     def dtype(self) -> torch.dtype:
         """The type of the weights; the least precise one where there are several."""
-        types = {parameter.dtype for parameter in self.network.parameters() if parameter.is_floating_point()}
+        floating = (parameter for parameter in self.network.parameters() if parameter.is_floating_point())
+        types = {parameter.dtype for parameter in floating if parameter.dtype.itemsize > 1}
         return cast(torch.dtype, max(types, key=lambda dtype: torch.finfo(dtype).eps))
 
     @cached_property
@@ -100,7 +100,7 @@ class Model:
     @property
     def device(self) -> torch.device:
         """Where the token ids go."""
-        return cast(torch.device, self.network.get_input_embeddings().weight.device)
+        return device_of(self.network.get_input_embeddings())
 
     @cached_property
     def blocks(self) -> tuple[nn.Module, ...]:
@@ -151,16 +151,25 @@ class Model:
         """The module that turns the final residual stream into logits; resizing embeddings replaces it."""
         return cast(nn.Module, self.network.get_output_embeddings())
 
-    @property
-    def unembedding_rows(self) -> Float[Tensor, "vocab unembedded"]:
-        """U: one row per token."""
-        return cast(Tensor, self.unembedding.weight).detach()
+    def project(self, module: nn.Module) -> Projection:
+        """Return a module as a linear map plus a bias."""
+        return Projection(module, self.dtype, self.compute_dtype, self._projections)
+
+    @cached_property
+    def _projections(self) -> Projections:
+        return Projections()
+
+    def unembedding_rows(self, tokens: Int[Tensor, "*any"]) -> Float[Tensor, "*any unembedded"]:
+        """Return U of some tokens: the directions in which their logits are read."""
+        rows = self.project(self.unembedding).columns(tokens.flatten())
+        return rows.view(*tokens.shape, -1)
 
     @property
     def vocabulary(self) -> int:
         """How many tokens can be read and predicted."""
-        read = cast(Tensor, self.network.get_input_embeddings().weight).shape[0]
-        return min(self.unembedding_rows.shape[0], read)
+        embedding = self.network.get_input_embeddings()
+        read = getattr(embedding, "num_embeddings", None) or embedding.weight.shape[0]
+        return min(self.project(self.unembedding).written, int(read))
 
     @property
     def most_tokens(self) -> int | None:
@@ -188,7 +197,7 @@ class Model:
         scaled = names is not None and next(
             (getattr(self.config, name) for name in names.split("|") if name in vars(self.config)), False
         )
-        return float(self.unembedding_rows.shape[1] ** -0.5) if scaled else 1.0
+        return float(self.project(self.unembedding).read ** -0.5) if scaled else 1.0
 
     @cached_property
     def logit_cap(self) -> float | None:
@@ -276,25 +285,3 @@ def find_down(module: nn.Module, mlp: Mlp) -> nn.Module:
             "Name it in the description: Mlp(down=...).",
         )
     return found
-
-
-def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "written model"]:
-    """Read a projection's weight as a matrix that is applied from the right."""
-    if not isinstance(getattr(module, "weight", None), Tensor):
-        raise ModelError(
-            f"{type(module).__name__} has no weight that updates could be computed from.",
-            "Name the module that holds the matrix in the description: whyword.load(..., architecture=...).",
-        )
-    weight = cast(Tensor, module.weight).detach()
-    if weight.is_meta or not weight.is_floating_point():
-        raise ModelError(
-            f"The weights of {type(module).__name__} are {weight.dtype} on {weight.device}.",
-            "Load the model unquantised and on a device: updates are computed from its weights.",
-        )
-    return (weight.T if isinstance(module, nn.Linear) else weight).to(dtype)
-
-
-def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " model"] | None:
-    """Read a projection's or a norm's bias, None where it has none."""
-    bias = getattr(module, "bias", None)
-    return None if bias is None else bias.detach().to(dtype)

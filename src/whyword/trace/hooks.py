@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..models.architecture import Attention
 from ..models.model import LoadedStack, Model, module_at
+from ..models.projection import is_asking
 from .frozen_run import Call, FrozenRun
 from .precision import keep_precision
 from .readout import Reader
@@ -29,11 +30,14 @@ __all__ = [
 
 
 def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a hook see this thread's run only: another one may be using the same network."""
+    """Let a hook see this thread's run only: another one may be using the same network.
+
+    Nor does it see a module that is asked for its matrix.
+    """
     thread = threading.get_ident()
 
     def see(*seen: Any) -> Any:
-        return hook(*seen) if threading.get_ident() == thread else None
+        return hook(*seen) if threading.get_ident() == thread and not is_asking() else None
 
     return see
 
