@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..errors import ModelError, WhywordError, first_line
+from .unwrapping import running_eagerly
 
 __all__ = ["Projection", "Projections", "device_of", "is_asking", "is_plain", "output_bias"]
 
@@ -38,11 +39,18 @@ def is_asking() -> bool:
 
 
 @contextmanager
-def _ask() -> Iterator[None]:
-    token = _asking.set(True)
+def _ask(module: nn.Module) -> Iterator[None]:
+    """Run a module for itself: without dropout, and unseen by what records the network."""
+    parts = list(module.modules())
+    training, token = [part for part in parts if part.training], _asking.set(True)
     try:
-        yield
+        for part in training:
+            part.training = False
+        with running_eagerly(parts):
+            yield
     finally:
+        for part in training:
+            part.training = True
         _asking.reset(token)
 
 
@@ -192,7 +200,7 @@ class Projection:
 
     def _run(self, rows: Float[Tensor, "row read"]) -> Float[Tensor, "row written"]:
         try:
-            with _ask():
+            with _ask(self.module):
                 return cast(Tensor, self.module(rows.to(self.device, self.given)))
         except (WhywordError, MemoryError, torch.OutOfMemoryError):
             raise

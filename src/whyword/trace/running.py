@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..models.model import Model
+from ..models.unwrapping import running_eagerly
 from ..runs.progress import report
 from .own_attention import RUNNING
 from .readout import Inputs
@@ -148,8 +149,8 @@ def _report_tokens(before: int, new_tokens: int) -> Any:
 
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Switch dropout off, and every module back to what it was afterwards."""
-    with RUNNING:
+    """Switch dropout and compiling off, and every module back to what it was afterwards."""
+    with RUNNING, running_eagerly(model.modules):
         training = [module for module in model.modules if module.training]
         for module in training:
             module.training = False
