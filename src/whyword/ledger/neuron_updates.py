@@ -98,7 +98,7 @@ def _prove(
         found=found,
         expected=output,
         scale=scale,
-        tolerance=tolerance_of(model.dtype),
+        tolerance=tolerance_of(model.exactness),
     )
 
 

@@ -227,5 +227,5 @@ def prove_attention(
         found=found,
         expected=output,
         scale=(squares + found.square().sum(-1) + part.bias.square().sum(-1)[:, None]).sqrt(),
-        tolerance=rounding_of(model.dtype),
+        tolerance=rounding_of(model.exactness),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import torch
@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from ..errors import ModelError
 from .architecture import Architecture, Mlp, Stack, Sublayer
 from .catalogue import catalogued
+from .exactness import measure_exactness
 from .length_classes import LengthClasses
-from .projection import Projection, Projections, device_of
+from .projection import Projection, Projections
+from .weights import device_of
 from .workspace import Workspace
 
 __all__ = [
@@ -93,6 +95,11 @@ class Model:
         return cast(torch.dtype, max(types, key=lambda dtype: torch.finfo(dtype).eps))
 
     @cached_property
+    def exactness(self) -> torch.dtype:
+        """The type whose rounding the sums are allowed: coarser than `dtype` where projections round more."""
+        return measure_exactness(self.blocks, self.dtype, self.project)
+
+    @cached_property
     def compute_dtype(self) -> torch.dtype:
         """The type updates are computed in: float32, or float64 for a float64 model."""
         return torch.promote_types(self.dtype, torch.float32)
@@ -153,7 +160,8 @@ class Model:
 
     def project(self, module: nn.Module) -> Projection:
         """Return a module as a linear map plus a bias."""
-        return Projection(module, self.dtype, self.compute_dtype, self._projections)
+        exactness = partial(getattr, self, "exactness")
+        return Projection(module, self.dtype, self.compute_dtype, exactness, self._projections)
 
     @cached_property
     def _projections(self) -> Projections:

@@ -10,10 +10,10 @@ A matrix is kept only where it is no larger than what its module holds anyway, a
 on one vector before it is used again: an adapter may have been switched, a weight trained.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, cast
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -21,15 +21,22 @@ from torch import Tensor, nn
 
 from ..errors import ModelError, WhywordError, first_line
 from .unwrapping import running_eagerly
+from .weights import dequantise, device_of, is_plain, orient, output_bias, read_weight, read_width
 
-__all__ = ["Projection", "Projections", "device_of", "is_asking", "is_plain", "output_bias"]
+__all__ = ["Projection", "Projections", "is_asking"]
 
 _CHUNK = 1024
 """How many basis vectors a module is given at once."""
 _COLUMNS = 64
 """How many columns it is asked for at once: a vocabulary is wide."""
-_SAME = 64
-"""How many roundings a kept matrix may be off its module on one vector; in half precision, one."""
+_SAME = {
+    torch.float64: 1e-12,
+    torch.float32: 1e-5,
+    torch.float16: 1e-3,
+    torch.bfloat16: 8e-3,
+    torch.int8: 6e-2,
+}
+"""How far a matrix may be from what its module does to one vector, by how exactly modules compute."""
 _asking: ContextVar[bool] = ContextVar("_asking", default=False)
 
 
@@ -54,55 +61,28 @@ def _ask(module: nn.Module) -> Iterator[None]:
         _asking.reset(token)
 
 
-def is_plain(module: nn.Module) -> bool:
-    """Say whether a module is its weight and bias, both in memory as ordinary floating-point tensors."""
-    weight: Any = getattr(module, "weight", None)
-    return (
-        type(weight) in (Tensor, nn.Parameter)
-        and not weight.is_meta
-        and weight.is_floating_point()
-        and weight.dtype.itemsize > 1
-        and not any(True for _ in module.children())
-    )
-
-
-def device_of(module: nn.Module) -> torch.device:
-    """Return the device that a module computes on, also where its weights are fetched when it runs."""
-    hook = getattr(module, "_hf_hook", None)
-    for each in (hook, *getattr(hook, "hooks", ())):
-        if (device := getattr(each, "execution_device", None)) is not None:
-            return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
-    tensors = [*module.parameters(), *module.buffers()]
-    return next((tensor.device for tensor in tensors if not tensor.is_meta), torch.device("cpu"))
-
-
-def _view(module: nn.Module) -> Float[Tensor, "read written"]:
-    """Return the weight of a plain projection as a matrix that is applied from the right."""
-    weight = cast(Tensor, module.weight).detach()
-    return weight.T if isinstance(module, nn.Linear) else weight
-
-
-def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " model"] | None:
-    """Read the bias of a plain projection or of a norm, None where it has none."""
-    bias = getattr(module, "bias", None)
-    return None if bias is None else bias.detach().to(dtype)
-
-
 class Projection:
     """A module as a linear map plus a bias; `rows @ matrix + bias` is what it gives."""
 
     def __init__(
-        self, module: nn.Module, given: torch.dtype, dtype: torch.dtype, kept: "Projections"
+        self,
+        module: nn.Module,
+        given: torch.dtype,
+        dtype: torch.dtype,
+        exactness: Callable[[], torch.dtype],
+        kept: "Projections",
     ) -> None:
         self.module = module
         self.plain = is_plain(module)
+        self.exactness = exactness
+        """Gives the type whose rounding is allowed."""
         self.given = given
         """The type that the module is given."""
         self._dtype = dtype
         """The type that is computed in."""
         self._kept = kept
-        read = _view(module).shape[0] if self.plain else getattr(module, "in_features", None)
-        if not isinstance(read, int):
+        read = orient(module, module.weight).shape[0] if self.plain else read_width(module)
+        if read is None:
             raise ModelError(
                 f"{type(module).__name__} has no weight that updates could be computed from.",
                 "Name the module that holds the matrix in the description: "
@@ -114,7 +94,9 @@ class Projection:
     @property
     def written(self) -> int:
         """How many components it writes."""
-        return int(_view(self.module).shape[1] if self.plain else self._at_zero().shape[0])
+        if self.plain:
+            return int(orient(self.module, self.module.weight).shape[1])
+        return int(self._at_zero().shape[0])
 
     @property
     def device(self) -> torch.device:
@@ -125,28 +107,35 @@ class Projection:
         """Return what it gives for 0, None where that is nothing."""
         if self.plain:
             return output_bias(self.module, self._dtype)
+        if self._without_bias:
+            return None
         bias = self._at_zero()
         return bias if bias.any() else None
 
     def matrix(self) -> Float[Tensor, "read written"]:
         """Return the whole matrix."""
         if self.plain:
-            return _view(self.module).to(self._dtype)
+            return read_weight(self.module).to(self._dtype)
         return self._kept.find(self)
 
     def ask_matrix(self) -> Float[Tensor, "read written"]:
-        """Return the module's action on basis vectors, asked anew."""
+        """Return the matrix, asked anew: dequantised if the module acts by that, or its action on a basis."""
+        found = dequantise(self.module)
+        if found is not None and found.shape[0] == self.read:
+            found = found.to(self.device, self._dtype)
+            if _agrees(self, found):
+                return found
         pieces = [self._apply(unit) for unit in self._units()]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
     def stored(self) -> Float[Tensor, "read written"]:
         """Return the whole matrix, in the type of the weights where it is a view of them."""
-        return _view(self.module) if self.plain else self.matrix()
+        return read_weight(self.module) if self.plain else self.matrix()
 
     def columns(self, which: Int[Tensor, " column"]) -> Float[Tensor, "column read"]:
         """Return some columns of the matrix: the weights by which single outputs are read."""
         if self.plain:
-            view = _view(self.module)
+            view = read_weight(self.module)
             return view.T[which.to(view.device)].to(self._dtype)
         single, places = torch.unique(which.to(self.device), return_inverse=True)
         return torch.cat([self._ask_columns(some) for some in single.split(_COLUMNS)])[places]
@@ -177,7 +166,17 @@ class Projection:
 
     @torch.no_grad()
     def _apply(self, rows: Float[Tensor, "row read"]) -> Float[Tensor, "row written"]:
-        return self._run(rows).to(self._dtype) - self._at_zero()
+        if self._without_bias:
+            return self._run(rows).to(self._dtype)
+        nothing = rows.new_zeros(1, self.read)
+        found = self._run(torch.cat([rows, nothing])).to(self._dtype)  # what it gives for 0 comes last
+        return found[:-1] - found[-1]
+
+    @property
+    def _without_bias(self) -> bool:
+        """Whether it says itself that it has no bias."""
+        leaf = not any(True for _ in self.module.children())
+        return leaf and getattr(self.module, "bias", self) is None
 
     @torch.no_grad()
     def _at_zero(self) -> Float[Tensor, " written"]:
@@ -266,6 +265,5 @@ def _agrees(projection: Projection, matrix: Float[Tensor, "read written"]) -> bo
     steps = torch.arange(1, len(matrix) + 1, dtype=matrix.dtype, device=matrix.device)
     vector = (steps * steps).sin_()[None]
     found, expected = vector @ matrix, projection.apply(vector)
-    eps = torch.finfo(projection.given).eps
-    allowed = eps if projection.given.itemsize == 2 else _SAME * eps
+    allowed = _SAME[projection.exactness()]
     return bool(torch.linalg.vector_norm(found - expected) <= allowed * torch.linalg.vector_norm(expected))

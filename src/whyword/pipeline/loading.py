@@ -162,7 +162,7 @@ def _require_causal(model: Model, ids: list[int], sources: Sequence[Sequence[int
     with keep_precision(model.dtype):
         one, other = run(model, prompts, read)[:, : len(first)].to(model.compute_dtype)
     apart = (one - other).abs()
-    if not float(apart.amax()) > tolerance_of(model.dtype) * float(one.abs().amax()):
+    if not float(apart.amax()) > tolerance_of(model.exactness) * float(one.abs().amax()):
         return  # NaN is refused with where it comes from, when the run is recorded
     position, token = divmod(int(apart.argmax()), apart.shape[1])
     raise ModelError(
