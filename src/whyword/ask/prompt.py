@@ -116,7 +116,12 @@ def _place_answer(places: Sequence[Place]) -> Place:
 
 
 def token_text(model: Model, id_: int, before: Tokens) -> str:
-    """Return the text that one token adds after a prompt; its id for a model without a tokenizer."""
+    """Return the text that one token adds after a prompt; its id for a model without a tokenizer.
+
+    Of a model that classifies, it is the name of a class.
+    """
+    if model.labels is not None:
+        return model.labels[id_]
     return _added_text(model, before.ids[-_CONTEXT:], id_).removeprefix(
         " " if model.tokenizer is None else ""
     )

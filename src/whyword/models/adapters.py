@@ -47,7 +47,7 @@ class AdapterFolder:
 
 def find_adapters(network: Any) -> tuple[Adapter, ...]:
     """List the adapters that act in a network: active ones that are neither merged nor switched off."""
-    configs = getattr(network, "peft_config", None)
+    configs = getattr(getattr(network, "classifier", network), "peft_config", None)
     if not isinstance(configs, dict):
         return ()
     active: dict[str, None] = {}

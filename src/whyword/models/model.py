@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 from .architecture import Architecture, Mlp, Stack, Sublayer
-from .catalogue import catalogued
+from .classifier import DecoderClassifier
 from .exactness import measure_exactness
 from .length_classes import LengthClasses
+from .paths import module_at, optional_module
 from .projection import Projection, Projections
 from .weights import device_of
 from .workspace import Workspace
@@ -74,6 +75,8 @@ class Model:
     """When recorded runs are compared with untouched ones: see `load`."""
     start: str = "auto"
     """What stands before a text: see `load`."""
+    stored: torch.dtype | None = None
+    """The type of the checkpoint, where the weights were converted since the CPU is slow at it."""
 
     def __repr__(self) -> str:
         reader = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
@@ -98,6 +101,17 @@ class Model:
     def exactness(self) -> torch.dtype:
         """The type whose rounding the sums are allowed: coarser than `dtype` where projections round more."""
         return measure_exactness(self.blocks, self.dtype, self.project)
+
+    @property
+    def computed_in(self) -> str:
+        """The type that the network computes in, and why, for people and documents."""
+        name, exactness = (str(each).removeprefix("torch.") for each in (self.dtype, self.exactness))
+        said = (
+            name if self.stored is None else f"{name} (the checkpoint is {self.stored})".replace("torch.", "")
+        )
+        if self.exactness == torch.int8:
+            return f"{said}, projections read 8 bits"
+        return said if exactness == name else f"{said}, projections in {exactness}"
 
     @cached_property
     def compute_dtype(self) -> torch.dtype:
@@ -176,8 +190,13 @@ class Model:
     def vocabulary(self) -> int:
         """How many tokens can be read and predicted."""
         embedding = self.network.get_input_embeddings()
-        read = getattr(embedding, "num_embeddings", None) or embedding.weight.shape[0]
-        return min(self.project(self.unembedding).written, int(read))
+        read = int(getattr(embedding, "num_embeddings", None) or embedding.weight.shape[0])
+        return read if self.labels is not None else min(self.project(self.unembedding).written, read)
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The classes that are predicted in the place of tokens, None of a language model."""
+        return self.network.labels if isinstance(self.network, DecoderClassifier) else None
 
     @property
     def most_tokens(self) -> int | None:
@@ -240,41 +259,6 @@ def stack_module(network: Any) -> nn.Module:
 def blocks_of(module: nn.Module, stack: Stack) -> tuple[nn.Module, ...]:
     """List the blocks of a stack."""
     return tuple(cast(Iterable[nn.Module], module_at(module, stack.blocks)))
-
-
-def optional_module(parent: nn.Module, path: str | None) -> nn.Module | None:
-    """Find a module that not every model of this family has."""
-    for name in [] if path is None else path.split("|"):
-        try:
-            return parent.get_submodule(name)
-        except AttributeError:
-            continue
-    return None
-
-
-def module_at(parent: nn.Module, path: str) -> nn.Module:
-    """Find a module by its path, or say which description does not fit."""
-    found = optional_module(parent, path)
-    if found is not None:
-        return found
-    where, inside = _deepest(parent, path)
-    children = ", ".join(name for name, _ in inside.named_children()) or "none"
-    raise ModelError(
-        f"{type(parent).__name__} has no module {path!r}; {where or 'it'} has {children}.",
-        "Name the right path in the description: whyword.load(..., architecture=...). "
-        f"Model types that need none: {catalogued()}.",
-    )
-
-
-def _deepest(parent: nn.Module, path: str) -> tuple[str, nn.Module]:
-    """Follow a path as far as it goes."""
-    names, found = path.split("|", maxsplit=1)[0].split("."), parent
-    for count, name in enumerate(names):
-        children = dict(found.named_children())
-        if name not in children:
-            return ".".join(names[:count]), found
-        found = children[name]
-    return path, found
 
 
 def find_experts(block: nn.Module, mlp: Mlp) -> nn.Module | None:

@@ -1,6 +1,8 @@
 """Open a model wherever it is: hub id, local folder, GGUF file, or an object already in memory."""
 
+import logging
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,18 @@ from .adapters import AdapterFolder, load_adapter, name_with_adapters, read_adap
 from .architecture import Architecture
 from .bundled.fetch import FETCHABLE, fetch
 from .catalogue import describe, refuse
+from .classifier import as_language_model
 from .gguf_header import require_whole_gguf
+from .half_precision import advise, to_float32
 from .load_failure import explaining_failure
 from .model import Model
-from .open_tokenizer import find_special_ids, load_tokenizer
+from .open_tokenizer import adapt_tokenizer, find_special_ids, load_tokenizer
 from .requirements import require_attention, require_parts, require_possible_sizes, require_same_stacks
 from .unwrapping import unwrap
 
 __all__ = ["name_source", "open_model", "read_config", "read_dtype"]
 
+_log = logging.getLogger("whyword")
 ALLOWABLE = ("pickle", "remote-code")
 
 
@@ -33,11 +38,13 @@ def open_model(
     architecture: Architecture | None = None,
 ) -> Model:
     """Open a model and find its description; nothing is proven yet."""
-    allowed, folder = _allowed(allow), None
+    allowed, folder, stored = _allowed(allow), None, None
     if isinstance(source, str | Path):
         folder = read_adapter_folder(Path(source))
         opened, found = _open_path(str(source), dtype, allowed)
         network, _ = unwrap(opened)
+        if dtype is None and device in (None, "cpu", torch.device("cpu")):
+            network, stored = to_float32(network)
         name = name_source(source)
     else:
         inner, found = unwrap(source)
@@ -49,11 +56,15 @@ def open_model(
                 f"{network.device}.",
                 "Convert and move it before you pass it: whyword does not change a model of yours.",
             )
+        if advice := advise(network):
+            _log.warning(advice)
     with explaining_failure(name):
         if device is not None:
             network = network.to(device)
+        network = as_language_model(network)
         name = name_with_adapters(name, network, folder)
-        return _fit(network, found if tokenizer is None else tokenizer, architecture, name)
+        tokenizer = found if tokenizer is None else adapt_tokenizer(tokenizer)
+        return replace(_fit(network, tokenizer, architecture, name), stored=stored)
 
 
 def _fit(network: Any, tokenizer: Any, architecture: Architecture | None, name: str) -> Model:
@@ -146,12 +157,16 @@ def read_config(source: str | Path, allow: str | Collection[str] = ()) -> Any:
 def _load_network(
     source: str, dtype: str | torch.dtype | None, allowed: frozenset[str], options: dict[str, Any]
 ) -> Any:
-    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoConfig
 
     with explaining_failure(source):
         if not Path(source).is_dir() and "pickle" not in allowed:
             _refuse_pickle(source)
-        kind = AutoModelForSeq2SeqLM if _has_encoder(source, allowed, options) else AutoModelForCausalLM
+        config = None
+        if "gguf_file" not in options:  # which takes as long to read as the model
+            config = AutoConfig.from_pretrained(source, trust_remote_code="remote-code" in allowed)
+            require_possible_sizes(config, Path(source))
+        kind = _choose_class(config)
         network, info = kind.from_pretrained(
             source,
             dtype="auto" if dtype is None else read_dtype(dtype),
@@ -168,15 +183,19 @@ def _load_network(
     return network.eval()
 
 
-def _has_encoder(source: str, allowed: frozenset[str], options: dict[str, Any]) -> bool:
-    """Look for an encoder in the config; not in a GGUF file, which takes as long to read as the model."""
-    from transformers import AutoConfig
+def _choose_class(config: Any | None) -> Any:
+    """Choose how transformers is to load a model, by its config."""
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoModelForSeq2SeqLM,
+        AutoModelForSequenceClassification,
+    )
 
-    if "gguf_file" in options:
-        return False
-    config = AutoConfig.from_pretrained(source, trust_remote_code="remote-code" in allowed)
-    require_possible_sizes(config, Path(source))
-    return bool(config.is_encoder_decoder)
+    if config is not None and config.is_encoder_decoder:
+        return AutoModelForSeq2SeqLM
+    saved = getattr(config, "architectures", None) or [""]
+    classifies = str(saved[0]).endswith("ForSequenceClassification")
+    return AutoModelForSequenceClassification if classifies else AutoModelForCausalLM
 
 
 def _refuse_pickle(name: str) -> None:

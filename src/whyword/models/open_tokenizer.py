@@ -21,6 +21,30 @@ _TOKENIZER_FILES = (
 )
 
 
+def adapt_tokenizer(tokenizer: Any) -> Any:
+    """Return a tokenizer of transformers, from one of the library tokenizers or from a folder, too."""
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+    if isinstance(tokenizer, str | Path):
+        found = load_tokenizer(str(tokenizer), frozenset(), {})
+        if found is None:
+            raise ModelError(
+                f"There is no tokenizer in {tokenizer}.", "Pass a folder that has one, or a tokenizer."
+            )
+        return found
+    if isinstance(tokenizer, Tokenizer):
+        return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise ModelError(
+            f"{type(tokenizer).__name__} ({type(tokenizer).__module__}) is not a tokenizer that texts are "
+            "read by.",
+            "Pass one of transformers (AutoTokenizer) or of tokenizers (Tokenizer), or none: prompts are "
+            "token ids then.",
+        )
+    return tokenizer
+
+
 def load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any]) -> Any | None:
     """Load a tokenizer where there is one: otherwise transformers makes an empty one."""
     from transformers import AutoTokenizer
@@ -39,7 +63,7 @@ def load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any]
             return None  # the hub cannot be reached
         if not is_failure(error):
             raise
-        if "sentencepiece" in str(error).lower() and find_spec("sentencepiece") is None:
+        if _needs_sentencepiece(source, error):
             raise ModelError(
                 f"The tokenizer of {source} needs sentencepiece, which is not installed.",
                 "Install it: pip install 'whyword[translate]'.",
@@ -48,6 +72,23 @@ def load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any]
             f"The tokenizer of {source} cannot be loaded: {first_line(error)}.",
             "Install what it needs, or pass one with whyword.load(..., tokenizer=...).",
         ) from error
+
+
+def _needs_sentencepiece(source: str, error: BaseException) -> bool:
+    """Say whether a tokenizer cannot be loaded since sentencepiece is missing, whatever transformers says."""
+    if not is_missing("sentencepiece"):
+        return False
+    files = [file.name for file in Path(source).iterdir()] if Path(source).is_dir() else []
+    pieces = any(file.endswith((".spm", ".model")) for file in files)
+    return "sentencepiece" in str(error).lower() or (pieces and "tokenizer.json" not in files)
+
+
+def is_missing(package: str) -> bool:
+    """Say whether a package is not installed."""
+    try:
+        return find_spec(package) is None
+    except ValueError:  # it was blocked
+        return True
 
 
 def find_special_ids(tokenizer: Any | None) -> frozenset[int]:

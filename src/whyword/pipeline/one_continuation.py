@@ -22,7 +22,7 @@ from ..results.explanation import Explanation
 from ..runs.progress import report
 from ..tokens import Tokens
 from ..trace import Places, Trace, generate
-from .one_prompt import compare_trace, list_methods, record_contexts, require_decoder, require_depth
+from .one_prompt import compare_trace, list_methods, record_contexts, require_depth, require_words
 
 __all__ = ["explain_continuation"]
 
@@ -47,7 +47,7 @@ def explain_continuation(
     `depth`, `max_memory`: see `explain`.
     """
     names = list_methods([method])
-    require_depth(require_decoder(model), depth, names)
+    require_depth(require_words(model), depth, names)
     if foil not in (None, AUTO):
         raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
     tokens = read_prompt(model, prompt)
