@@ -18,6 +18,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     LlamaConfig,
     LlamaForCausalLM,
+    LlamaForSequenceClassification,
 )
 
 import whyword
@@ -35,16 +36,9 @@ Change = Callable[[nn.Module], nn.Module]
 @torch.no_grad()
 def network_of(dtype: torch.dtype = torch.float32, kind: Any = LlamaForCausalLM, **options: Any) -> Any:
     """A small network whose matrices are wide enough to be quantised in groups of 64."""
-    config = LlamaConfig(
-        hidden_size=128,
-        intermediate_size=192,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=128,
-        attention_bias=True,
-        **options,
-    )
+    sizes = {"hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 2, "vocab_size": 128}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "attention_bias": True}
+    config = LlamaConfig(**{**sizes, **heads, **options})
     return randomise(kind(config)).to(dtype).eval()
 
 
@@ -501,6 +495,94 @@ def test_missing_sentencepiece_is_named(tmp_path: Path) -> None:
         "needs sentencepiece, which is not installed.\nInstall it: pip install 'whyword[translate]'."
         in ran.stdout
     )
+
+
+# All of them, by every public function
+
+
+def _tune(**options: Any) -> Any:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    return peft.get_peft_model(_with_vocabulary(), peft.LoraConfig(init_lora_weights=False, **options))
+
+
+def _with_vocabulary(kind: Any = LlamaForCausalLM, **options: Any) -> Any:
+    return network_of(kind=kind, vocab_size=len(TOKENIZER), pad_token_id=0, **options)
+
+
+def _offload() -> Any:
+    from accelerate import cpu_offload
+
+    return cpu_offload(_with_vocabulary(), execution_device=torch.device("cpu"))
+
+
+TOKENIZER = toy_tokenizers.make("byte-level")
+TABLE: dict[str, Callable[[], Any]] = {
+    "LoRA": lambda: _tune(target_modules="all-linear"),
+    "LoRA on 4 bits": lambda: _tune_quantised(),
+    "bitsandbytes 8": lambda: change_blocks(_with_vocabulary(), _bitsandbytes(8)),
+    "quanto": lambda: change_blocks(_with_vocabulary(), _quanto("qint4")),
+    "compiled": lambda: torch.compile(_with_vocabulary()),
+    "offloaded": _offload,
+    "bfloat16": lambda: _with_vocabulary().bfloat16(),
+    "classifier": lambda: _with_vocabulary(LlamaForSequenceClassification, num_labels=12),
+}
+
+
+def _tune_quantised() -> Any:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    network = change_blocks(_with_vocabulary(), _bitsandbytes(4))
+    config = peft.LoraConfig(target_modules=["o_proj", "down_proj"], init_lora_weights=False)
+    return peft.get_peft_model(network, config)
+
+
+@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.filterwarnings("ignore")
+def test_every_function_explains_or_refuses_in_two_lines(name: str, tmp_path: Path) -> None:
+    """Never a traceback; what is explained was proven."""
+    model = whyword.load(TABLE[name](), TOKENIZER)
+    words = {"target": 0, "foil": 1} if name == "classifier" else {"target": "has", "foil": "have"}
+    text = "A report about the painter"
+    assert (
+        len(explain_all(model, ("flow", "logit", "alti-logit", "gim", "erasure", "attention-rollout"))) == 7
+    )
+    explained = whyword.explain(model, text, **words, method="alti-logit")
+    assert whyword.read(explained.save(tmp_path / "e.json") or tmp_path / "e.json").model == model.name
+    assert whyword.account(explained).scores.isfinite().all()
+    assert len(whyword.predict(model, text, top=2)) == 2
+    assert whyword.mixing(model, text).isfinite().all()
+    assert len(list(whyword.explain_batch(model, [text, text[:9]], targets=[words["target"]] * 2))) == 2
+    if name != "classifier":
+        assert whyword.explain_continuation(model, text, new_tokens=2).sum().scores.isfinite().all()
+    if name == "LoRA on 4 bits":
+        assert whyword.evaluate(model, ["builtin-aga"], tmp_path / "run", limit=2, methods=["logit", "flow"])
+    for call in (whyword.explain_translation, partial(whyword.align, translation=text)):
+        with pytest.raises(whyword.InputError, match=r"^.+\n.+$"):
+            call(model, text)
+    found = diagnose(model, lengths=(5,))
+    assert found.proven, found.failure
+    assert found.flow_failure is None
+
+
+@pytest.mark.parametrize("kind", ["LoRA", "quanto"])
+def test_translation_models_too(kind: str) -> None:
+    network = build("marian", torch.float32)
+    if kind == "LoRA":
+        peft = pytest.importorskip("peft", reason="peft is not installed")
+        config = peft.LoraConfig(r=2, target_modules=["v_proj", "out_proj", "fc2"], init_lora_weights=False)
+        adapted = peft.get_peft_model(network, config)
+        plain = whyword.load(copy.deepcopy(adapted).merge_and_unload())
+        model = whyword.load(adapted)
+        for method in ("flow", "logit", "alti-logit"):
+            ours, theirs = (
+                whyword.explain_translation(each, IDS, IDS[::-1], method=method) for each in (model, plain)
+            )
+            torch.testing.assert_close(ours.scores, theirs.scores, atol=1e-4, rtol=1e-3)
+    else:
+        change = _quanto("qint8")
+        for module in [each for each in network.modules() if hasattr(each, "out_proj")]:
+            module.out_proj = change(module.out_proj)
+        found = whyword.explain_translation(whyword.load(network), IDS, IDS[::-1], method="flow")
+        assert found.scores.isfinite().any()
 
 
 # Devices
