@@ -213,11 +213,15 @@ class Translating(PostedQuestion):
         # Check the length of the source before generating anything.
         pair = pair_up(require_translator(model), self.source, self.translation or self.source, languages)
         require_room("source", len(pair.source), limits)
+        translation: Any = self.translation
+        if translation is None:  # it may be longer than its source
+            pair = pair_up(model, self.source, None, languages)
+            translation = pair.target.ids[pair.first :]
         require_room("translation", len(pair.target), limits)
         return explain_translation(
             model,
             self.source,
-            self.translation,
+            translation,
             foil=None if self.foil is None else (self.foil.word, self.foil.place),
             method=self.method,
             source_language=self.source_language,
