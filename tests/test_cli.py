@@ -401,6 +401,13 @@ def test_what_is_now_another_command_says_which(options: list[str], remedy: str)
     assert refused(*options)[1] == remedy
 
 
+def test_options_that_are_gone_are_not_suggested() -> None:
+    result = CliRunner().invoke(application, ["neurons", "--dataset", "ioi"])
+    assert result.exit_code == 2
+    assert "--target" in result.stderr
+    assert "--data," not in result.stderr
+
+
 def test_one_neuron_needs_no_folder() -> None:
     wrong, _ = refused("survey", "builtin-ioi", "--neuron", "1.2", "--heads")
     assert wrong == "--neuron was given with --out, --heads or --split."

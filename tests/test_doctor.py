@@ -198,3 +198,20 @@ def test_an_unknown_type_of_numbers_is_refused_in_two_lines(folder: Path, which:
     result = RUNNER.invoke(application, ["doctor", *model, *which, "--dtype", "int7"])
     assert result.exit_code == 2
     assert "dtype is 'int7'." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("Jamba", "Of 5 blocks of JambaForCausalLM, these have no attention: 1, 2, 3, 4."),
+        ("Mamba", "A model of this config (mamba) has no attention: its blocks keep a state instead."),
+        ("XLNet", "XLNetModel has no module 'layers'; it has word_embedding, layer, dropout."),
+    ],
+)
+def test_a_random_model_that_cannot_be_explained(kind: str, wrong: str, tmp_path: Path) -> None:
+    getattr(transformers, f"{kind}Config")().save_pretrained(tmp_path)
+    result = RUNNER.invoke(application, ["doctor", str(tmp_path), "--random"])
+    assert result.exit_code == 2
+    said = result.stderr.strip().split("\n")
+    assert said[0] == f"error: {wrong}"
+    assert len(said) == 2

@@ -546,3 +546,13 @@ def test_a_body_that_trickles_is_not_waited_for(toy: whyword.Model) -> None:
             assert content.startswith(b"HTTP/1.1 408 ")
             assert b"The request did not arrive within 0.5 seconds." in content
             assert b"Send its body at once." in content
+        # Headers that trickle: from the start, after a request that was answered, or not at all.
+        asked = f"GET /api/models HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        for before, sent in (("", ""), ("", asked), (f"{asked}\r\n", asked)):
+            with socket.create_connection((host, int(port)), timeout=60) as connection:
+                connection.sendall(before.encode())
+                answered = connection.recv(12) if before else b""
+                connection.sendall(sent.encode())
+                with connection.makefile("rb") as answer:
+                    answer.read()
+            assert answered == (b"HTTP/1.1 200" if before else b"")

@@ -14,6 +14,16 @@ class Command(TyperCommand):
         """Return its arguments and options."""
         return [_leave_out_type(param) for param in super().get_params(ctx)]
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse what was typed; an option that is gone is not suggested for one that does not exist."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # typer and click each have their own class of it
+            hidden = {name for param in self.params if getattr(param, "hidden", False) for name in param.opts}
+            if close := getattr(error, "possibilities", None):
+                error.possibilities = [name for name in close if name not in hidden]  # type: ignore[attr-defined]
+            raise
+
 
 class Commands(TyperGroup):
     """All commands; the name of one may be two words."""

@@ -16,6 +16,7 @@ from ..attribute.flow import find_depth, trace_sum
 from ..attribute.methods import DEFAULT_METHOD
 from ..errors import InputError
 from ..ledger import Target
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
 from ..results.continuation import Continuation, OnDemand, add_explanations
 from ..results.explanation import Explanation
@@ -60,9 +61,12 @@ def explain_continuation(
         lengths = [*group]
         longest, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
         trace = record_contexts(model, [longest], places, names, max_memory)
+        predicted = ids[lengths[0] - len(tokens) :][: len(lengths)]
+        if continuation is None:
+            _require_greedy(model, trace, predicted)
         targets = [
             choose(Question((), id_, (), runner_up=foil == AUTO), logits)
-            for id_, logits in zip(ids[lengths[0] - len(tokens) :], trace.logits, strict=False)
+            for id_, logits in zip(predicted, trace.logits, strict=True)
         ]
         if METHODS[method].frozen:
             passes.append(_keep_pass(model, longest, trace, targets, method, depth))
@@ -70,6 +74,19 @@ def explain_continuation(
             compared = compare_trace(model, [longest], trace, targets, names, [0], depth)
             explained += [comparison[method] for comparison in compared]
     return Continuation(_Recorded(tuple(passes), range(len(ids))) if passes else tuple(explained))
+
+
+def _require_greedy(model: Model, trace: Trace, generated: Sequence[int]) -> None:
+    """Prove that what was generated token by token, with a cache, is what the whole run predicts."""
+    largest = trace.logits.amax(-1)
+    require_close(
+        Identity.GREEDY,
+        [f"token {place + 1} of the continuation" for place in range(len(generated))],
+        found=trace.logits[range(len(generated)), generated],
+        expected=largest,
+        scale=trace.logits.abs().amax(-1),
+        tolerance=tolerance_of(model.dtype),
+    )
 
 
 @dataclass(frozen=True, eq=False)
