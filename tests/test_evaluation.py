@@ -16,6 +16,7 @@ import whyword
 from whyword.cli import application
 from whyword.data import locate_tokens, read_datasets
 from whyword.evaluation import compare_with, evaluate, read_report
+from whyword.evaluation.evaluating import list_evaluated
 from whyword.evaluation.metrics import expect_reciprocal_rank
 from whyword.evaluation.records import read_run
 
@@ -285,6 +286,13 @@ def test_figures(run: Path, tmp_path: Path) -> None:
     assert {Path(line).name for line in shown.split()} == {f"{n}.{e}" for n in names for e in ("png", "svg")}
     assert b"ALTI-Logit" in (tmp_path / "mrr.svg").read_bytes()
     assert all(path.stat().st_size > 5000 for path in tmp_path.iterdir())
+
+
+def test_flow_comes_first_and_the_conventions_of_the_paper_have_its_methods_only() -> None:
+    published = ("erasure", "logit", "alti-logit", "gradient-norm", "gradient-x-input")
+    assert set(list_evaluated("paper")) == set(published)
+    assert list_evaluated(None) == ("flow", *list_evaluated("paper"))
+    assert list_evaluated(None, "paper") == list_evaluated("paper")
 
 
 def test_bad_input(model: whyword.Model, run: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ask.start_of_text import find_start
-from ..attribute.methods import METHODS, PUBLISHED, measure_of
+from ..attribute.methods import DEFAULT_METHOD, METHODS, PUBLISHED, measure_of
 from ..data import Dataset, add_evidence, read_datasets
 from ..errors import InputError
 from ..ledger import Target
@@ -55,7 +55,7 @@ def evaluate(
     out: str | Path,
     *,
     data: str | Path | None = None,
-    methods: str | Sequence[str] = "paper",
+    methods: str | Sequence[str] | None = None,
     conventions: str = "ours",
     evidence: str | None = None,
     limit: int | None = None,
@@ -71,9 +71,9 @@ def evaluate(
 
     `datasets`: names or groups ("blimp", "sva", "ioi", "builtin"); `data`: the folder with their files,
     "builtin", or None for the hub. `methods`: names ("flow@9": flow at depth 9), "paper" (those of its
-    table) or "all". `conventions`:
-    "ours" or "paper"; `evidence`: "word", "phrase" or "paper", to override that of the conventions. `limit`:
-    rows of each dataset. `faithfulness`: the share of tokens erased to measure it, or None. `pipeline`: the
+    table) or "all"; None: flow and those of the paper's table, and with the paper's conventions only these.
+    `conventions`: "ours" or "paper"; `evidence`: "word", "phrase" or "paper", to override that of the
+    conventions. `limit`: rows of each dataset. `faithfulness`: the share of tokens erased to measure it, or None. `pipeline`: the
     spaCy pipeline that finds evidence where files have none. `start`: what stands before every text (see
     `load`); None: what the model was loaded with, and with the paper's conventions what the tokenizer adds.
     `swaps`: for how many other words each token is swapped to measure agreement with interventions;
@@ -83,7 +83,7 @@ def evaluate(
     require_decoder(model)
     rules = find_conventions(conventions, evidence)
     swapping = None if swaps is None else Swaps(swaps, tuple(swap_depths), seed)
-    settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed, swapping)
+    settings = Settings(list_evaluated(methods, rules.name), rules, limit, faithfulness, batch_size, seed, swapping)
     _require_fitting(model, settings)
     read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
     folder, own = Path(out), "tokenizer" if rules.name == "paper" else None
@@ -109,8 +109,13 @@ def _require_fitting(model: Model, settings: Settings) -> None:
         require_swaps(model, settings.swaps)
 
 
-def list_evaluated(methods: str | Sequence[str]) -> tuple[str, ...]:
-    """Turn "paper", "all", a name or names into names of methods; random is a column of every table."""
+def list_evaluated(methods: str | Sequence[str] | None, conventions: str = "ours") -> tuple[str, ...]:
+    """Turn "paper", "all", a name or names into names of methods; random is a column of every table.
+
+    None: the default method first, then those of the paper's table; with its conventions these alone.
+    """
+    if methods is None:
+        return PUBLISHED if conventions == "paper" else (DEFAULT_METHOD, *PUBLISHED)
     if methods == "paper":
         return PUBLISHED  # random is a column of every table
     names = METHODS if methods == "all" else [methods] if isinstance(methods, str) else methods

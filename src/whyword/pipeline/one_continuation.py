@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import groupby
 from operator import index
 from typing import Any
@@ -101,7 +100,7 @@ class _Pass:
         """Explain some of its tokens together, by one pull-back."""
         (flow,) = trace_sum(self.predictions, tokens)
         depth = find_depth(self.predictions.model, self.predictions.depth)
-        whole = reduce(add_explanations, (self.described[token] for token in tokens))
+        whole = add_explanations([self.described[token] for token in tokens])
         return replace(whole, traced=flow, by_block=flow.by_depth[depth][None].float())
 
 
@@ -157,7 +156,7 @@ class _Recorded(OnDemand):
             first += len(part.described)
             if own:
                 parts.append(part.explain_sum(own))
-        return reduce(add_explanations, parts)
+        return add_explanations(parts)
 
 
 def _continuation_ids(

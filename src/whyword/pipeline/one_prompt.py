@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..ask.prompt import Prompt, extend_prompt, read_prompt, token_text
+from ..ask.prompt import Prompt, extend_prompt, read_prompt, token_texts
 from ..ask.question import Question, choose, pose
 from ..attribute import METHODS, Predictions, find_methods, plan_methods
 from ..attribute.alti_logit import mix
@@ -254,8 +254,6 @@ def _list_choices(
     capped: list[float | None],
     ranks: list[int],
 ) -> tuple[Choice, ...]:
-    numbers = zip(logits, probabilities, capped, ranks, strict=True)
-    return tuple(
-        Choice(id_, token_text(model, id_, before), *each)
-        for id_, each in zip(target.choices, numbers, strict=False)
-    )
+    texts = token_texts(model, target.choices, before)
+    numbers = zip(target.choices, texts, logits, probabilities, capped, ranks, strict=False)
+    return tuple(Choice(*each) for each in numbers)
