@@ -111,8 +111,8 @@ def test_json_and_nothing_else(folder: str) -> None:
     assert [document["method"] for document in json.loads(both)] == ["logit", "alti-logit"]
 
 
-def test_the_default_foil_is_the_runner_up(folder: str) -> None:
-    shown, _ = run("explain", PROMPT, "-m", folder, "--json")
+def test_the_runner_up_as_foil_and_no_foil(folder: str) -> None:
+    shown, _ = run("explain", PROMPT, "-m", folder, "--foil", "runner-up", "--json")
     choices, _ = run("predict", PROMPT, "-m", folder, "--top", "2", "--json")
     first, second = json.loads(choices)["choices"]
     document = json.loads(shown)

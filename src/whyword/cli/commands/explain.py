@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...ask.foil_names import AUTO, RUNNER_UP
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
 from ..options import (
@@ -112,10 +113,10 @@ def explain(
         _require_flow(method, view, continue_)
     if max_memory is not None:
         read_size(max_memory)
-    if continue_ is not None and (target or foil):
+    if continue_ is not None and (target or foil not in (None, [AUTO], [RUNNER_UP])):
         raise InputError(
             "--continue was given with a target or foil.",
-            "Every generated token is its own target: leave them out.",
+            f"Every generated token is its own target: leave them out, or give --foil {RUNNER_UP}.",
         )
     if account and (
         continue_ is not None or not all(METHODS[each.value].keeps_mixing for each in method or ())
@@ -188,7 +189,7 @@ class _Question:
                 found = explain_continuation(
                     model,
                     self.source.prompt(model),
-                    foil=self.foil,
+                    foil=self.foil[0] if isinstance(self.foil, list) else self.foil,
                     method=method,
                     depth=self.depth,
                     new_tokens=self.new_tokens,
