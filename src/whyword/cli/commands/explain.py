@@ -39,6 +39,7 @@ from ..reporting import (
     show_progress,
     tell,
 )
+from ..saved_files import save_files
 from ..sources import Source, open_models, read_source, read_word
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def explain(
     source = read_source(prompt, start=start, chat=chat, ids=ids)  # before what takes seconds to import
     wanted, foils = read_word(target, ids), [read_word(word, ids) for word in foil or []]
     from ...trace.memory_plan import read_size
-    from ...view.saving import require_format, save_documents
+    from ...view.saving import require_format
 
     view, shown = (by.value, top) if routes is None else ("routes", routes)
     for path in output or []:
@@ -141,14 +142,14 @@ def explain(
             if not json and not output:
                 print_view(documents[-1], view, shown)
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(documents, path, view, shown)]
+    saved = save_files(documents, output, view, shown)
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
     elif output:
         for document in documents:
             print_view(document, view, shown)
-    for path in saved:
-        tell(f"Saved {path}")
+    for line in saved:
+        tell(line)
 
 
 @dataclass(frozen=True)
