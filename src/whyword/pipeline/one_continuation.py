@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from ..ask.foil_names import AUTO, RUNNER_UP
 from ..ask.prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require_tokens
-from ..ask.question import AUTO, Question, choose
+from ..ask.question import Question, choose
 from ..attribute import METHODS, Predictions
 from ..attribute.flow import find_depth, trace_sum
 from ..attribute.methods import DEFAULT_METHOD
@@ -41,15 +42,19 @@ def explain_continuation(
     """Explain every token of a continuation from one recorded pass, or a few.
 
     `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
-    `foil`: "auto": the runner-up at each position; None: no contrast. `.sum()` explains the whole
-    continuation, `.sum(tokens=(3, 9))` some of it. By flow, tokens are explained when they are asked for, and
-    the result holds what was recorded until then: `.complete()` explains all and lets go of it.
+    `foil`: "auto": the best-ranked rival at each position (see `explain`); "runner-up": the likeliest other
+    token; None: no contrast. `.sum()` explains the whole continuation, `.sum(tokens=(3, 9))` some of it. By
+    flow, tokens are explained when they are asked for, and the result holds what was recorded until then:
+    `.complete()` explains all and lets go of it.
     `depth`, `max_memory`: see `explain`.
     """
     names = list_methods([method])
     require_depth(require_decoder(model), depth, names)
-    if foil not in (None, AUTO):
-        raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
+    if foil not in (None, AUTO, RUNNER_UP):
+        raise InputError(
+            f"foil is {foil!r}.",
+            f'The foil of a continuation is None, "{AUTO}" (the best rival) or "{RUNNER_UP}".',
+        )
     tokens = read_prompt(model, prompt)
     ids = _continuation_ids(model, tokens, continuation, new_tokens)
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
@@ -64,8 +69,8 @@ def explain_continuation(
         if continuation is None:
             _require_greedy(model, trace, predicted)
         targets = [
-            choose(Question((), id_, (), runner_up=foil == AUTO), logits)
-            for id_, logits in zip(predicted, trace.logits, strict=True)
+            choose(model, context.first(length), Question((), id_, (), foil), logits)
+            for length, id_, logits in zip(lengths, predicted, trace.logits, strict=True)
         ]
         if METHODS[method].frozen:
             passes.append(_keep_pass(model, longest, trace, targets, method, depth))

@@ -85,7 +85,9 @@ class Choosing(Prompting):
 
     target: Word | None = Field(None, description="A word or token id; default: the model's first choice.")
     foil: Word | Annotated[list[Word], _FEW] | None = Field(
-        "auto", description="A word, a token id or several; null: none; auto (the default): the runner-up."
+        "auto",
+        description="A word, a token id or several; null: none; auto (the default): the best-ranked rival of "
+        "the target's kind; runner-up: the likeliest other token.",
     )
 
     def read(self, model: Model, limits: Limits) -> Tokens:
@@ -154,8 +156,8 @@ class Continuing(Prompting):
     """Why every token of a continuation."""
 
     continuation: Text | None = Field(None, description="Default: what the model generates.")
-    foil: Literal["auto"] | None = Field(
-        "auto", description="auto: the runner-up at each position; null: none."
+    foil: Literal["auto", "runner-up"] | None = Field(
+        "auto", description="At each position. auto: the best-ranked rival; runner-up; null: none."
     )
     method: str = _name_one(METHODS)
     depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH

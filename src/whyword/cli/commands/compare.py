@@ -34,6 +34,7 @@ from ..reporting import (
     show_progress,
     tell,
 )
+from ..saved_files import save_files
 from ..sources import open_models, read_source, read_word
 
 __all__ = ["compare"]
@@ -85,7 +86,7 @@ def compare(
     from ...document.kinds import COMPARISON_SCHEMA
     from ...pipeline import one_prompt as pipeline
     from ...trace.memory_plan import read_size
-    from ...view.saving import require_format, save_documents
+    from ...view.saving import require_format
 
     for path in output or []:
         require_format(path, COMPARISON_SCHEMA)
@@ -106,11 +107,11 @@ def compare(
             )
         documents.append(compared.to_dict())
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(documents, path)]
+    saved = save_files(documents, output)
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
     else:
         for document in documents:
             print_view(document, by.value, top)
-    for path in saved:
-        tell(f"Saved {path}")
+    for line in saved:
+        tell(line)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...ask.foil_names import AUTO, RUNNER_UP
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
 from ..options import (
@@ -38,6 +39,7 @@ from ..reporting import (
     show_progress,
     tell,
 )
+from ..saved_files import save_files
 from ..sources import Source, open_models, read_source, read_word
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ def explain(
     source = read_source(prompt, start=start, chat=chat, ids=ids)  # before what takes seconds to import
     wanted, foils = read_word(target, ids), [read_word(word, ids) for word in foil or []]
     from ...trace.memory_plan import read_size
-    from ...view.saving import require_format, save_documents
+    from ...view.saving import require_format
 
     view, shown = (by.value, top) if routes is None else ("routes", routes)
     for path in output or []:
@@ -112,10 +114,10 @@ def explain(
         _require_flow(method, view, continue_)
     if max_memory is not None:
         read_size(max_memory)
-    if continue_ is not None and (target or foil):
+    if continue_ is not None and (target or foil not in (None, [AUTO], [RUNNER_UP])):
         raise InputError(
             "--continue was given with a target or foil.",
-            "Every generated token is its own target: leave them out.",
+            f"Every generated token is its own target: leave them out, or give --foil {RUNNER_UP}.",
         )
     if account and (
         continue_ is not None or not all(METHODS[each.value].keeps_mixing for each in method or ())
@@ -140,14 +142,14 @@ def explain(
             if not json and not output:
                 print_view(documents[-1], view, shown)
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(documents, path, view, shown)]
+    saved = save_files(documents, output, view, shown)
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
     elif output:
         for document in documents:
             print_view(document, view, shown)
-    for path in saved:
-        tell(f"Saved {path}")
+    for line in saved:
+        tell(line)
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ class _Question:
                 found = explain_continuation(
                     model,
                     self.source.prompt(model),
-                    foil=self.foil,
+                    foil=self.foil[0] if isinstance(self.foil, list) else self.foil,
                     method=method,
                     depth=self.depth,
                     new_tokens=self.new_tokens,

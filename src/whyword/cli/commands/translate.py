@@ -11,6 +11,7 @@ from ...attribute.methods import DEFAULT_METHOD, TRANSLATION_METHODS
 from ...errors import InputError
 from ..options import MaxMemory, Output, SourceLanguage, TargetLanguage
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
+from ..saved_files import save_files
 from ..sources import open_models, read_text
 
 __all__ = ["translate"]
@@ -99,7 +100,7 @@ def translate(
     from ...document.kinds import TRANSLATION_SCHEMA
     from ...pipeline.one_translation import THRESHOLD, explain_translation
     from ...trace.memory_plan import read_size
-    from ...view.saving import require_format, save_documents
+    from ...view.saving import require_format
     from ...view.translation_grid import at_block
 
     for path in output or []:
@@ -132,8 +133,8 @@ def translate(
     # Files first: who reads stdout may leave. A JSON file holds all blocks, whichever is shown.
     for path in output or []:
         saved = documents if path.suffix.lower() in (".json", ".html") else shown
-        for each in save_documents(saved, path):
-            tell(f"Saved {each}")
+        for line in save_files(saved, [path]):
+            tell(line)
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
         return
