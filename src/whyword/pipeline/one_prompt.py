@@ -256,6 +256,6 @@ def _list_choices(
 ) -> tuple[Choice, ...]:
     numbers = zip(logits, probabilities, capped, ranks, strict=True)
     return tuple(
-        Choice(id_, token_text(model, id_, before), *each)
+        Choice(id_, token_text(model, id_, before), *each, special=id_ in model.special_ids)
         for id_, each in zip(target.choices, numbers, strict=False)
     )
