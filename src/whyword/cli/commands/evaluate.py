@@ -50,13 +50,14 @@ def evaluate(
     data: DataFolder = None,
     model: ModelName = None,
     methods: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--methods",
             metavar="METHODS",
-            help="paper (those of its table), all, or names with commas; flow@9: at depth 9.",
+            help="paper (those of its table), sources, all, or names with commas; flow@9: at depth 9.",
+            show_default="paper; of documents and turns, sources",
         ),
-    ] = "paper",
+    ] = None,
     conventions: Annotated[
         ConventionsName,
         typer.Option(
@@ -155,7 +156,8 @@ def evaluate(
         raise InputError(
             f"There is no file {expect}.", "Give a CSV file: dataset, and a column for each method."
         )
-    names = methods if methods in ("paper", "all") else [name.strip() for name in methods.split(",")]
+    sets = (None, "paper", "sources", "all")
+    names = methods if methods in sets else [name.strip() for name in str(methods).split(",")]
     (loaded,) = open_models([model] if model else None, dtype=dtype, allow=allow or [])
     kept = out / "examples.jsonl"
     with (
@@ -207,7 +209,12 @@ def print_reports(reports: "list[Report]") -> None:
     from ...view.sheet import print_sheet
 
     console = Console(highlight=False)
-    for metric in ("MRR", *(metric for metric in list_metrics(reports) if "rank correlation" in metric)):
+    shown = ("top 1",) if any(report.positions for report in reports) else ()
+    for metric in (
+        *shown,
+        "MRR",
+        *(metric for metric in list_metrics(reports) if "rank correlation" in metric),
+    ):
         sheet = lay_out(reports, metric, write=lambda cell: f"{cell.mean:.3f}")
         print_sheet(replace(sheet, headings=tuple(map(_fold, sheet.headings))), console)
     for report in reports:
