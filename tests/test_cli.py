@@ -20,9 +20,12 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import whyword
+from whyword.attribute import Erasure, erase
 from whyword.attribute.methods import COMPARED
 from whyword.cli import application
+from whyword.cli.prompt_files import ASKED, fill_documents, read_documents
 from whyword.cli.remedies import list_options, word_for_command
+from whyword.ledger import Target
 from whyword.results.answer_support import AnswerSupport
 
 import toy_tokenizers
@@ -223,6 +226,46 @@ def test_documents_by_part_and_the_models_own_answer(folder: str, sources: Path)
     template = "Read {documents}, then say {question}"
     shown, _ = run("explain", template, *files, "-t", "has", "-m", folder, "--json")
     assert json.loads(shown)["text"].startswith("Read A report about")
+
+
+def test_methods_by_document(folder: str, sources: Path) -> None:
+    files = ["--documents", str(sources / "a.txt"), str(sources / "b.txt"), "--question", "Who has?"]
+    asked = [*files, "-t", "has", "-f", "have", "-m", folder]
+    out = [sources / f"compared{ending}" for ending in (".html", ".csv", ".png", ".tex", ".json")]
+    shown, _ = run("compare", *asked, *(word for path in out for word in ("-o", str(path))))
+    assert "Grad × input" in shown
+    assert "comprehensiveness" in shown
+    assert all(path.stat().st_size > 100 for path in out)
+    compared = whyword.read(out[-1])
+    assert [each.method for each in compared.methods] == ["flow", "logit", "erasure", "gradient-x-input"]
+    model = whyword.load(folder)
+    prompt = [
+        {
+            "role": "user",
+            "content": fill_documents(
+                ASKED, read_documents([sources / "a.txt", sources / "b.txt"]), "Who has?"
+            ),
+        }
+    ]
+    asked_for = {"target": "has", "foil": "have", "method": "erasure", "parts": "part"}
+    erased = whyword.explain(model, prompt, **asked_for)
+    assert compared["erasure", "documents[b.txt]"] == pytest.approx(
+        erased.by("part")["documents[b.txt]"], abs=1e-6
+    )
+    # Erasing one of two sources, or keeping it alone, is hiding one document or the other.
+    tokens, target = erased.tokens, Target(erased.target.id, (erased.foil.id,))
+    hidden = {
+        name: [place for place, token in enumerate(tokens) if token.part == name]
+        for name in ("documents[a.txt]", "documents[b.txt]")
+    }
+    (found,) = erase(model, [Erasure(tokens.ids, target, [[], *hidden.values()])])
+    whole, *without = found.preference.tolist()
+    lost = {name: whole - left for name, left in zip(hidden, without, strict=True)}
+    for each in compared.methods:
+        best = each.faithfulness.strongest
+        (other,) = set(lost) - {best}
+        assert each.faithfulness.comprehensiveness == pytest.approx(lost[best], abs=1e-5)
+        assert each.faithfulness.sufficiency == pytest.approx(lost[other], abs=1e-5)
 
 
 def test_prompts_from_files(folder: str, sources: Path) -> None:

@@ -63,7 +63,6 @@ def _distinct(sets: Sets) -> list[frozenset[int]]:
 
 
 def _compare(sets: Sets, likelihoods: Likelihoods) -> dict[str, tuple[float, float]]:
-    target, foil = likelihoods.probabilities[:, 0], likelihoods.probabilities[:, 1]
-    whole, *others = (target / (target + foil)).tolist()
+    whole, *others = likelihoods.preference.tolist()
     erased = dict(zip(_distinct(sets), others, strict=True))
     return {method: (whole - erased[top], whole - erased[rest]) for method, (top, rest) in sets.items()}

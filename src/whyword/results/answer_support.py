@@ -6,21 +6,19 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import MinLen
 
-from ..ask.filled_prompt import TEMPLATE
 from ..attribute.methods import Measure
 from ..document.kinds import SUPPORT_SCHEMA
 from ..document.numbers import misfit, require_length
 from ..errors import InputError
 from ..view.sentences import worded
-from .prompt_parts import ANSWERED, ELSEWHERE, START, PartScore, PromptParts
+from .part_comparison import NO_SOURCES
+from .prompt_parts import ANSWERED, PartScore, PromptParts
 from .shown import Shown
 
 __all__ = ["UNSUPPORTED", "AnswerSupport", "ExplainedRow", "SupportColumn", "SupportRow", "make_support"]
 
 UNSUPPORTED = 0.15
 """The share of a sentence's scores that its strongest source must have; below it, no source supports it."""
-_NO_SOURCES = (START, TEMPLATE, ELSEWHERE, ANSWERED, "question")
-"""Parts that are no sources: what they say is not what an answer is taken from."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ def make_support(
         columns_by=first.parts.by,
         prompt=prompt,
         answer=answer,
-        columns=tuple(SupportColumn(key[0], columns[key].text, key[0] not in _NO_SOURCES) for key in ordered),
+        columns=tuple(SupportColumn(key[0], columns[key].text, key[0] not in NO_SOURCES) for key in ordered),
         rows=tuple(_make_row(row, answer, ordered, threshold) for row in explained),
         words=tuple(SupportWord(word.text, word.start, word.end, places[part]) for part, word in first.words),
         threshold=threshold,
@@ -183,7 +181,7 @@ def _key(part: PartScore) -> _Key:
 def _make_row(row: ExplainedRow, answer: str, columns: Sequence[_Key], threshold: float) -> SupportRow:
     by_key = {_key(part): part.score for part in row.parts.parts}
     scores = [by_key.get(key, 0.0) for key in columns]
-    sources = [score for (name, *_), score in zip(columns, scores, strict=True) if name not in _NO_SOURCES]
+    sources = [score for (name, *_), score in zip(columns, scores, strict=True) if name not in NO_SOURCES]
     size = sum(map(abs, scores)) + abs(row.parts.bias or 0.0)
     share = max(0.0, *sources) / size if sources and size else 0.0
     return SupportRow(
