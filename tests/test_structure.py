@@ -132,6 +132,7 @@ def test_the_public_names() -> None:
         "align",
         "compare",
         "compare_batch",
+        "compare_parts",
         "evaluate",
         "explain",
         "explain_batch",

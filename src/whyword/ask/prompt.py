@@ -18,6 +18,7 @@ from .filled_prompt import FilledPrompt
 from .start_of_text import find_start
 
 __all__ = [
+    "ANSWER",
     "Prompt",
     "continue_prompt",
     "extend_prompt",

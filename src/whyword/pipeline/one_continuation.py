@@ -20,6 +20,7 @@ from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
 from ..results.continuation import Continuation, OnDemand, add_explanations
 from ..results.explanation import Explanation
+from ..results.prediction import Choice
 from ..runs.progress import report
 from ..tokens import Tokens
 from ..trace import Places, Trace, generate
@@ -132,10 +133,10 @@ class _Recorded(OnDemand):
     """Those that were explained, by token of the whole continuation."""
 
     @property
-    def texts(self) -> list[str]:
+    def targets(self) -> list[Choice]:
         """The tokens."""
         described = [each for part in self.passes for each in part.described]
-        return [described[token].target.text for token in self.tokens]
+        return [described[token].target for token in self.tokens]
 
     def __len__(self) -> int:
         return len(self.tokens)
