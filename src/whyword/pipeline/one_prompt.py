@@ -255,6 +255,7 @@ def _list_choices(
     capped: list[float | None],
     ranks: list[int],
 ) -> tuple[Choice, ...]:
-    texts, special = token_texts(model, target.choices, before), model.special_ids
-    numbers = zip(target.choices, texts, logits, probabilities, capped, ranks, strict=False)
-    return tuple(Choice(*each, special=each[0] in special) for each in numbers)
+    texts = token_texts(model, target.choices, before)
+    special = [id_ in model.special_ids for id_ in target.choices]
+    numbers = zip(target.choices, texts, logits, probabilities, capped, ranks, special, strict=False)
+    return tuple(Choice(*each) for each in numbers)

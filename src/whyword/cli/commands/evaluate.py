@@ -54,8 +54,8 @@ def evaluate(
             "--methods",
             metavar="METHODS",
             help="paper (those of its table), sources, all, or names with commas; flow@9: at depth 9.",
-            show_default="flow and those of the paper; with --conventions paper, only these; of documents and "
-            "turns, sources",
+            show_default="flow and those of the paper (with --conventions paper, only these); of documents "
+            "and turns, sources",
         ),
     ] = None,
     conventions: Annotated[
