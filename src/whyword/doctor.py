@@ -21,9 +21,10 @@ from .models.open import name_source, open_model, read_config, read_dtype
 from .models.testing.shrink import make_small
 from .models.testing.tiny_families import TRANSLATORS, build, find_present
 from .models.weights import device_of, is_opaque, is_plain
-from .pipeline.loading import find_source, probe, prove
+from .pipeline.loading import find_source, prove
 from .runs.progress import report
 from .trace import Places, Plan, record
+from .trace.causality import probe, probe_sources
 
 __all__ = ["Diagnosis", "diagnose", "diagnose_families", "open_to_diagnose"]
 
@@ -177,7 +178,7 @@ def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence
 def _count_projections(model: Model) -> dict[str, int]:
     """Count projections with quantised weights by class, and by that of their weights where it is torch's."""
     kinds = Counter[str]()
-    for module in model.modules:
+    for module in model.network.modules():
         if is_opaque(module) and not is_plain(module):
             weight, kind = getattr(module, "weight", None), type(module).__name__
             kinds[f"{kind} of {type(weight).__name__}" if type(module) is torch.nn.Linear else kind] += 1
@@ -195,7 +196,7 @@ def _try_flow(model: Model, ids: list[int]) -> str | None:
     """Prove flow of the last prediction, and of the sum of all; return what is wrong, if anything is."""
     prompts, sources = [ids], None
     if model.encoder_stack is not None:
-        prompts, sources = [ids[::-1]] * 2, [ids, ids[: len(ids) // 2 + 1]]
+        prompts, sources = [ids[::-1]] * 2, probe_sources(ids)
     places = Places((range(len(ids)),) * len(prompts))
     try:
         trace = record(model, prompts, places, Plan(frozen=True), sources)

@@ -11,6 +11,7 @@ __all__ = [
     "ABLATION_SCHEMA",
     "ALIGNMENT_SCHEMA",
     "ANSWERS_SCHEMA",
+    "COMPARED_PARTS_SCHEMA",
     "COMPARISON_SCHEMA",
     "CONTINUATION_SCHEMA",
     "KINDS",
@@ -36,6 +37,7 @@ Document = Mapping[str, Any]
 SCHEMA = "whyword.explanation/1"
 CONTINUATION_SCHEMA = "whyword.continuation/1"
 COMPARISON_SCHEMA = "whyword.comparison/1"
+COMPARED_PARTS_SCHEMA = "whyword.compared-parts/1"
 PARTS_SCHEMA = "whyword.parts/1"
 PREDICTION_SCHEMA = "whyword.prediction/1"
 SUPPORT_SCHEMA = "whyword.support/1"
@@ -188,12 +190,34 @@ KINDS: tuple[Kind, ...] = (
         wording="view.part_bars:describe_parts",
     ),
     Kind(
+        name="compared parts",
+        schema=COMPARED_PARTS_SCHEMA,
+        result="results.part_comparison:PartComparison",
+        declared="results.part_comparison:PartComparison",
+        terminal="view.compared_parts_table:print_compared_parts",
+        formats={
+            **_JSON,
+            **_HTML,
+            ".tex": "view.compared_parts_table:render_compared_parts_latex",
+            **dict.fromkeys((".png", ".svg"), "view.compared_parts_table:plot_compared_parts"),
+            ".csv": "view.compared_parts_table:render_compared_parts_csv",
+        },
+        frame="view.compared_parts_table:make_compared_parts_frame",
+        wording="view.compared_parts_table:describe_compared_parts",
+    ),
+    Kind(
         name="support",
         schema=SUPPORT_SCHEMA,
         result="results.answer_support:AnswerSupport",
         declared="results.answer_support:AnswerSupport",
         terminal="view.support_table:print_support",
-        formats={**_JSON, **_HTML, ".csv": "view.support_table:render_support_csv"},
+        formats={
+            **_JSON,
+            **_HTML,
+            ".tex": "view.support_picture:render_support_latex",
+            **dict.fromkeys((".png", ".svg"), "view.support_picture:plot_support"),
+            ".csv": "view.support_table:render_support_csv",
+        },
         frame="view.support_table:make_support_frame",
         wording="view.support_table:describe_support",
     ),

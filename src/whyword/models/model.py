@@ -148,11 +148,6 @@ class Model:
         return LoadedStack(stack, module, blocks_of(module, stack), causal=False)
 
     @cached_property
-    def modules(self) -> tuple[nn.Module, ...]:
-        """All modules of the network."""
-        return tuple(self.network.modules())
-
-    @cached_property
     def parameters(self) -> tuple[Tensor, ...]:
         """All parameters of the network."""
         return tuple(self.network.parameters())
