@@ -10,9 +10,11 @@ A matrix is kept only where it is no larger than what its module holds anyway, a
 on one vector before it is used again: an adapter may have been switched, a weight trained.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from typing import cast
 
 import torch
@@ -21,7 +23,7 @@ from torch import Tensor, nn
 
 from ..errors import ModelError, WhywordError, first_line
 from .unwrapping import running_eagerly
-from .weights import dequantise, device_of, is_plain, orient, output_bias, read_weight, read_width
+from .weights import dequantise, device_of, is_opaque, is_plain, orient, output_bias, read_weight, read_width
 
 __all__ = ["Projection", "Projections", "is_asking"]
 
@@ -90,13 +92,24 @@ class Projection:
             )
         self.read = read
         """How many components it reads."""
+        self._known: tuple[Tensor, Tensor] | None = None
+        """Matrix and bias, where they are kept: compared with the module once."""
 
-    @property
+    @cached_property
+    def kept(self) -> bool:
+        """Whether its matrix is kept: it is no larger than what the module holds."""
+        if self.plain:
+            return False
+        own = [*self.module.parameters(), *self.module.buffers()]
+        size = self.read * self.written * torch.finfo(self._dtype).bits // 8
+        return size <= sum(tensor.nbytes for tensor in own if not tensor.is_meta)
+
+    @cached_property
     def written(self) -> int:
         """How many components it writes."""
         if self.plain:
             return int(orient(self.module, self.module.weight).shape[1])
-        return int(self._at_zero().shape[0])
+        return int(self.ask_bias().shape[0])
 
     @property
     def device(self) -> torch.device:
@@ -109,21 +122,28 @@ class Projection:
             return output_bias(self.module, self._dtype)
         if self._without_bias:
             return None
-        bias = self._at_zero()
+        bias = self._find()[1] if self.kept else self.ask_bias()
         return bias if bias.any() else None
 
     def matrix(self) -> Float[Tensor, "read written"]:
         """Return the whole matrix."""
         if self.plain:
             return read_weight(self.module).to(self._dtype)
-        return self._kept.find(self)
+        return self._find()[0]
+
+    def _find(self) -> tuple[Float[Tensor, "read written"], Float[Tensor, " written"]]:
+        """Return matrix and bias, and keep them if they are worth it."""
+        found = self._known or self._kept.find(self)
+        if self.kept:
+            self._known = found
+        return found
 
     def ask_matrix(self) -> Float[Tensor, "read written"]:
         """Return the matrix, asked anew: dequantised if the module acts by that, or its action on a basis."""
         found = dequantise(self.module)
         if found is not None and found.shape[0] == self.read:
             found = found.to(self.device, self._dtype)
-            if _agrees(self, found):
+            if self.agrees(found)[0]:
                 return found
         pieces = [self._apply(unit) for unit in self._units()]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
@@ -157,7 +177,7 @@ class Projection:
 
     def pull_back(self, directions: Float[Tensor, "row written"]) -> Float[Tensor, "row read"]:
         """Apply the transpose of the linear part."""
-        if not self.plain and len(directions) < self.read:
+        if not self.plain and not self.kept and len(directions) < self.read:
             pulled = self._pull(directions)
             if pulled is not None:
                 return pulled
@@ -172,6 +192,12 @@ class Projection:
         found = self._run(torch.cat([rows, nothing])).to(self._dtype)  # what it gives for 0 comes last
         return found[:-1] - found[-1]
 
+    @cached_property
+    def _mixed(self) -> bool:
+        """Whether quantised weights are a part of it: their gradient may be lost, unnoticed beside others."""
+        parts = list(self.module.modules())
+        return len(parts) > 1 and any(is_opaque(part) for part in parts)
+
     @property
     def _without_bias(self) -> bool:
         """Whether it says itself that it has no bias."""
@@ -179,14 +205,16 @@ class Projection:
         return leaf and getattr(self.module, "bias", self) is None
 
     @torch.no_grad()
-    def _at_zero(self) -> Float[Tensor, " written"]:
+    def ask_bias(self) -> Float[Tensor, " written"]:
+        """Return what the module gives for 0."""
         return self._run(torch.zeros(1, self.read, device=self.device))[0].to(self._dtype)
 
     def _pull(self, directions: Float[Tensor, "row written"]) -> Float[Tensor, "row read"] | None:
         """Let torch apply the transpose; None where it has no gradient through the module."""
-        if self._kept.without_gradient(self.module):
+        if self._kept.without_gradient(self.module) or self._mixed:
             return None
-        with torch.inference_mode(False), torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of operations without a gradient, which is found out here
             zero = torch.zeros(len(directions), self.read, dtype=self.given, device=self.device)
             given = zero.requires_grad_() + 0  # not a leaf: some modules write into what they are given
             try:
@@ -212,6 +240,15 @@ class Projection:
                 "Merge adapters (merge_and_unload()) or load the model unquantised.",
             ) from error
 
+    def agrees(self, matrix: Float[Tensor, "read written"]) -> tuple[bool, Float[Tensor, " written"]]:
+        """Say whether the module acts by a matrix on one vector; also return what it gives for 0."""
+        steps = torch.arange(1, self.read + 1, dtype=matrix.dtype, device=matrix.device)
+        vector = (steps * steps).sin_()[None]
+        with torch.no_grad():
+            image, bias = self._run(torch.cat([vector, torch.zeros_like(vector)])).to(self._dtype)
+        apart = torch.linalg.vector_norm(vector[0] @ matrix - (image - bias))
+        return bool(apart <= _SAME[self.exactness()] * torch.linalg.vector_norm(image - bias)), bias
+
     def _units(self) -> Iterator[Float[Tensor, "unit read"]]:
         """Give the basis vectors, some at a time."""
         for start in range(0, self.read, _CHUNK):
@@ -230,26 +267,22 @@ class Projections:
         self._last: tuple[nn.Module, Tensor] | None = None
         """The one that was asked last, whatever its size."""
 
-    def find(self, projection: Projection) -> Float[Tensor, "read written"]:
-        """Return the matrix of a projection: a kept one if the module still acts by it."""
-        module = projection.module
-        kept = self._matrices.get(module)
+    def find(self, projection: Projection) -> tuple[Float[Tensor, "read written"], Float[Tensor, " written"]]:
+        """Return matrix and bias of a projection: a kept matrix if the module still acts by it."""
+        module, kept = projection.module, self._matrices.get(projection.module)
         if kept is None and self._last is not None and self._last[0] is module:
             kept = self._last[1]
-        if kept is not None and _agrees(projection, kept):
-            return kept
+        if kept is not None:
+            same, bias = projection.agrees(kept)
+            if same:
+                return kept, bias
         self._last = None
         matrix = projection.ask_matrix()
-        own = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()) if not tensor.is_meta)
-        if matrix.nbytes <= own:
+        if projection.kept:
             self._matrices[module] = matrix
         else:
             self._last = module, matrix
-        return matrix
-
-    def forget_last(self) -> None:
-        """Let go of a matrix that was kept only until the next one."""
-        self._last = None
+        return matrix, projection.ask_bias()
 
     def without_gradient(self, module: nn.Module) -> bool:
         """Say whether torch was found to have no gradient through a module."""
@@ -258,12 +291,3 @@ class Projections:
     def note_without_gradient(self, module: nn.Module) -> None:
         """Remember that torch has no gradient through a module."""
         self._without_gradient.add(module)
-
-
-def _agrees(projection: Projection, matrix: Float[Tensor, "read written"]) -> bool:
-    """Say whether a module acts by a matrix on a vector with components of all signs and sizes."""
-    steps = torch.arange(1, len(matrix) + 1, dtype=matrix.dtype, device=matrix.device)
-    vector = (steps * steps).sin_()[None]
-    found, expected = vector @ matrix, projection.apply(vector)
-    allowed = _SAME[projection.exactness()]
-    return bool(torch.linalg.vector_norm(found - expected) <= allowed * torch.linalg.vector_norm(expected))

@@ -172,7 +172,7 @@ def _hook_gradients(model: Model) -> Iterator[Any]:
             return None
         return run_function(ProjectByModule, inputs, output, model.project(module).pull_back)
 
-    for module in model.network.modules():
+    for module in model.network.modules() if torch.is_grad_enabled() else ():
         if is_opaque(module):
             yield module.register_forward_pre_hook(in_this_thread(hide))
             yield module.register_forward_hook(in_this_thread(reveal))
