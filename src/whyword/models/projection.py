@@ -109,7 +109,8 @@ class Projection:
         """How many components it writes."""
         if self.plain:
             return int(orient(self.module, self.module.weight).shape[1])
-        return int(self.ask_bias().shape[0])
+        said = getattr(self.module, "out_features", None)
+        return said if isinstance(said, int) else int(self.ask_bias().shape[0])
 
     @property
     def device(self) -> torch.device:
@@ -120,7 +121,7 @@ class Projection:
         """Return what it gives for 0, None where that is nothing."""
         if self.plain:
             return output_bias(self.module, self._dtype)
-        if self._without_bias:
+        if self.without_bias:
             return None
         bias = self._find()[1] if self.kept else self.ask_bias()
         return bias if bias.any() else None
@@ -186,7 +187,7 @@ class Projection:
 
     @torch.no_grad()
     def _apply(self, rows: Float[Tensor, "row read"]) -> Float[Tensor, "row written"]:
-        if self._without_bias:
+        if self.without_bias:
             return self._run(rows).to(self._dtype)
         nothing = rows.new_zeros(1, self.read)
         found = self._run(torch.cat([rows, nothing])).to(self._dtype)  # what it gives for 0 comes last
@@ -199,7 +200,7 @@ class Projection:
         return len(parts) > 1 and any(is_opaque(part) for part in parts)
 
     @property
-    def _without_bias(self) -> bool:
+    def without_bias(self) -> bool:
         """Whether it says itself that it has no bias."""
         leaf = not any(True for _ in self.module.children())
         return leaf and getattr(self.module, "bias", self) is None
@@ -282,7 +283,8 @@ class Projections:
             self._matrices[module] = matrix
         else:
             self._last = module, matrix
-        return matrix, projection.ask_bias()
+        none = matrix.new_zeros(matrix.shape[1])
+        return matrix, none if projection.without_bias else projection.ask_bias()
 
     def without_gradient(self, module: nn.Module) -> bool:
         """Say whether torch was found to have no gradient through a module."""

@@ -1,5 +1,6 @@
 """The weights of a module where they are: plain, fetched when the module runs, or quantised."""
 
+from copy import copy
 from typing import Any, cast
 
 import torch
@@ -95,12 +96,22 @@ def dequantise(module: nn.Module) -> Float[Tensor, "read written"] | None:
     weight = getattr(module, "weight", None)
     state = getattr(weight, "quant_state", None)
     if isinstance(weight, Tensor) and state is not None:  # bitsandbytes, 4 bits
-        from bitsandbytes.functional import dequantize_4bit
-
-        return cast(Tensor, dequantize_4bit(weight.data, state)).T
+        return _dequantise_four_bits(weight.data, state)
     for holder in (weight, module):
         method = getattr(holder, "dequantize", None)
         if callable(method) and type(holder) not in (Tensor, nn.Parameter):  # torchao, quanto; HQQ
             found = method()
             return found.T if isinstance(found, Tensor) and found.ndim == 2 else None
     return None
+
+
+def _dequantise_four_bits(packed: Tensor, state: Any) -> Float[Tensor, "read written"] | None:
+    """Dequantise 4-bit weights of bitsandbytes; on some CPUs they are packed in another order."""
+    from bitsandbytes import functional
+
+    if getattr(state, "packing_format_for_cpu", False):
+        unpack = getattr(functional, "_convert_weight_packed_for_cpu_inverse", None)
+        if unpack is None:
+            return None
+        packed, state = unpack(packed, copy(state))  # which changes the state that it is given
+    return cast(Tensor, functional.dequantize_4bit(packed, state)).T
