@@ -114,7 +114,10 @@ def read_neurons(model: Model, trace: Trace, block: int) -> tuple[NeuronGroup, .
 
 
 def _read_down(down: nn.Module) -> tuple[Float[Tensor, "neuron model"], Float[Tensor, " model"] | None]:
-    dtype = cast(Tensor, down.weight).dtype
+    weight = getattr(down, "weight", None)
+    dtype = (
+        weight.dtype if isinstance(weight, Tensor) else torch.float32
+    )  # which is refused: it has no matrix
     return output_weight(down, dtype), output_bias(down, dtype)
 
 
