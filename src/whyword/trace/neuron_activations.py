@@ -115,9 +115,7 @@ def read_neurons(model: Model, trace: Trace, block: int) -> tuple[NeuronGroup, .
 
 def _read_down(down: nn.Module) -> tuple[Float[Tensor, "neuron model"], Float[Tensor, " model"] | None]:
     weight = getattr(down, "weight", None)
-    dtype = (
-        weight.dtype if isinstance(weight, Tensor) else torch.float32
-    )  # which is refused: it has no matrix
+    dtype = weight.dtype if isinstance(weight, Tensor) else torch.float32  # refused below
     return output_weight(down, dtype), output_bias(down, dtype)
 
 
