@@ -68,7 +68,7 @@ def verify_run(model: Model, trace: Trace, prompts: Ids, sources: Ids | None) ->
     if model.verify == "load":
         return
     own = _find_kind(model, prompts, sources)
-    kind, compared = (own, trace.frozen is not None), model.lengths.compared
+    kind, compared = (own, trace.frozen is not None, trace.places.each > 1), model.lengths.compared
     if model.verify == "auto" and kind in compared:
         return
     rows, expected = _read_untouched(model, trace, prompts, sources)
