@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..models.architecture import Attention
 from ..models.model import LoadedStack, Model, module_at
 from .frozen_run import Call, FrozenRun
+from .network_state import intervening
 from .precision import keep_precision
 from .readout import Reader
 from .running import evaluating
@@ -155,7 +156,7 @@ def capture_calls(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dic
 @contextmanager
 def replace_outputs(replacements: Mapping[nn.Module, Callable[[Tensor], Tensor]]) -> Iterator[None]:
     """Let modules give something else than what they computed."""
-    with ExitStack() as stack:
+    with intervening(), ExitStack() as stack:
         for module, replacement in replacements.items():
             hook = in_this_thread(partial(_replace_output, replacement))
             stack.callback(module.register_forward_hook(hook).remove)
@@ -174,6 +175,7 @@ def replace_inputs(module: nn.Module, replacement: Callable[[Tensor], Tensor]) -
     hook = in_this_thread(partial(_replace_argument, "hidden_states", replacement))
     handle = module.register_forward_pre_hook(hook, with_kwargs=True)
     try:
-        yield
+        with intervening():
+            yield
     finally:
         handle.remove()
