@@ -33,7 +33,7 @@ def require_causal(model: Model) -> None:
             for tokens in after
         )
     apart = (one - other).abs()
-    if not float(apart.amax()) > tolerance_of(model.dtype) * float(one.abs().amax()):
+    if not float(apart.amax()) > tolerance_of(model.exactness) * float(one.abs().amax()):
         return  # NaN is refused with where it comes from, when the run is recorded
     position, token = divmod(int(apart.argmax()), apart.shape[1])
     raise ModelError(

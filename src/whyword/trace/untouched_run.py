@@ -78,7 +78,7 @@ def verify_run(model: Model, trace: Trace, prompts: Ids, sources: Ids | None) ->
         found=trace.logits[rows],
         expected=expected.to(trace.logits),
         scale=_scale(model, expected),
-        tolerance=tolerance_of(model.dtype),
+        tolerance=tolerance_of(model.exactness),
     )
     _verify_prefixes(model, trace, prompts, sources)
     compared.add(kind)
@@ -94,7 +94,7 @@ def _verify_prefixes(model: Model, trace: Trace, prompts: Ids, sources: Ids | No
     alike = [
         each for each in positions if each + 1 < len(prompts[0]) and model.lengths.find(each + 1) == whole
     ]
-    if not alike or model.dtype.itemsize == 2:
+    if not alike or model.exactness.itemsize <= 2:
         return
     for position in {alike[0], alike[len(alike) // 2], alike[-1]}:
         read = None if sources is None else [sources[0]]
@@ -106,7 +106,7 @@ def _verify_prefixes(model: Model, trace: Trace, prompts: Ids, sources: Ids | No
             found=trace.logits[row : row + 1],
             expected=expected.to(trace.logits),
             scale=_scale(model, expected),
-            tolerance=tolerance_of(model.dtype),
+            tolerance=tolerance_of(model.exactness),
         )
 
 
@@ -133,7 +133,9 @@ def _read_untouched(
     in another way. Rows that are padding are left out.
     """
     each, rows, logits = trace.places.each, list[int](), list[Tensor]()
-    together = [range(len(prompts))] if model.dtype.itemsize == 2 else [[one] for one in range(len(prompts))]
+    together = (
+        [range(len(prompts))] if model.exactness.itemsize <= 2 else [[one] for one in range(len(prompts))]
+    )
     for examples in together:
         own = [prompts[example] for example in examples]
         read = None if sources is None else [sources[example] for example in examples]
