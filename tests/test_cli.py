@@ -20,10 +20,11 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import whyword
+from whyword.ask.document_question import ask_documents
 from whyword.attribute import Erasure, erase
 from whyword.attribute.methods import COMPARED
 from whyword.cli import application
-from whyword.cli.prompt_files import ASKED, fill_documents, read_documents
+from whyword.cli.prompt_files import read_documents
 from whyword.cli.remedies import list_options, word_for_command
 from whyword.ledger import Target
 from whyword.results.answer_support import AnswerSupport
@@ -244,14 +245,7 @@ def test_methods_by_document(folder: str, sources: Path) -> None:
     compared = whyword.read(out[-1])
     assert [each.method for each in compared.methods] == ["flow", "logit", "erasure", "gradient-x-input"]
     model = whyword.load(folder)
-    prompt = [
-        {
-            "role": "user",
-            "content": fill_documents(
-                ASKED, read_documents([sources / "a.txt", sources / "b.txt"]), "Who has?"
-            ),
-        }
-    ]
+    prompt = ask_documents(model, read_documents([sources / "a.txt", sources / "b.txt"]), "Who has?")
     asked_for = {"target": "has", "foil": "have", "method": "erasure", "parts": "part"}
     erased = whyword.explain(model, prompt, **asked_for)
     assert compared["erasure", "documents[b.txt]"] == pytest.approx(

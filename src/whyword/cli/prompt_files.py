@@ -10,12 +10,8 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from ..ask.filled_prompt import FilledPrompt
 
-__all__ = ["ASKED", "ASKED_IN_TEXT", "fill_documents", "read_documents", "read_file", "read_turns"]
+__all__ = ["fill_documents", "read_documents", "read_file", "read_turns"]
 
-ASKED = "Context:\n{documents}\n\nQuestion: {question}"
-"""How a question about documents is put to a model in a chat."""
-ASKED_IN_TEXT = f"{ASKED}\nAnswer:"
-"""How it is put to a model without a chat template."""
 _TURNS = 'Give a list of turns: [{"role": "user", "content": "…"}, …].'
 
 

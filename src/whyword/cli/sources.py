@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ask.foil_names import AUTO, RUNNER_UP
 from ..errors import InputError
-from .prompt_files import ASKED, ASKED_IN_TEXT, fill_documents, read_documents, read_file, read_turns
+from .prompt_files import fill_documents, read_documents, read_file, read_turns
 from .reporting import show_progress
 
 if TYPE_CHECKING:
@@ -51,17 +51,19 @@ class Source:
         if self.turns:
             return list(self.turns)
         if self.documents:
-            return self._fill(getattr(model.tokenizer, "chat_template", None) is not None)
+            return self._fill(model)
         if self.chat:
             return [{"role": "user", "content": self.text}]
         return self.text
 
-    def _fill(self, chats: bool) -> "Prompt":
-        """Ask about the documents, in a chat where the model has a template for it and none was typed."""
-        chat = self.chat or (chats and not self.text)
-        template = self.text or (ASKED if chat else ASKED_IN_TEXT)
-        filled = fill_documents(template, self.documents, self.question)
-        return [{"role": "user", "content": filled}] if chat else filled
+    def _fill(self, model: "Model") -> "Prompt":
+        """Ask about the documents by the template that was typed, or by that which fits the model."""
+        from ..ask.document_question import ASKED, ask_documents, put_in_chat
+
+        if not self.text and not self.chat:
+            return ask_documents(model, self.documents, self.question or "")
+        filled = fill_documents(self.text or ASKED, self.documents, self.question)
+        return put_in_chat(filled) if self.chat else filled
 
 
 def open_models(
@@ -150,7 +152,8 @@ def _require_prompt(source: Source, given: bool) -> None:
                 "--documents was given without --question.",
                 "Add --question TEXT, or a PROMPT with {documents} where they belong.",
             )
-        fill_documents(source.text or ASKED, source.documents, source.question)
+        if source.text:
+            fill_documents(source.text, source.documents, source.question)
     elif not source.text and not given:
         raise InputError(
             "There is no prompt.",

@@ -15,6 +15,7 @@ from ..models.projection import is_asking
 from ..models.weights import is_opaque
 from .frozen_gradients import ProjectByModule, run_function
 from .frozen_run import Call, FrozenRun
+from .network_state import intervening
 from .precision import keep_precision
 from .readout import Reader
 from .running import evaluating
@@ -193,7 +194,7 @@ def capture_calls(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dic
 @contextmanager
 def replace_outputs(replacements: Mapping[nn.Module, Callable[[Tensor], Tensor]]) -> Iterator[None]:
     """Let modules give something else than what they computed."""
-    with ExitStack() as stack:
+    with intervening(), ExitStack() as stack:
         for module, replacement in replacements.items():
             hook = in_this_thread(partial(_replace_output, replacement))
             stack.callback(module.register_forward_hook(hook).remove)
@@ -212,6 +213,7 @@ def replace_inputs(module: nn.Module, replacement: Callable[[Tensor], Tensor]) -
     hook = in_this_thread(partial(_replace_argument, "hidden_states", replacement))
     handle = module.register_forward_pre_hook(hook, with_kwargs=True)
     try:
-        yield
+        with intervening():
+            yield
     finally:
         handle.remove()

@@ -204,7 +204,7 @@ def evaluating(model: Model) -> Iterator[None]:
 def _refuse_autocast(model: Model) -> None:
     """Refuse to run where torch computes in another type than the model's: sums would be rounded to it."""
     device = model.device.type
-    if torch.is_autocast_enabled(device):
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         raise ModelError(
             f"torch.autocast is on: {model.name} ({model.dtype}) would be run in "
             f"{torch.get_autocast_dtype(device)}, and explained in it.",
