@@ -1,6 +1,5 @@
 """The weights of a module where they are: plain, fetched when the module runs, or quantised."""
 
-from copy import copy
 from typing import Any, cast
 
 import torch
@@ -106,12 +105,9 @@ def dequantise(module: nn.Module) -> Float[Tensor, "read written"] | None:
 
 
 def _dequantise_four_bits(packed: Tensor, state: Any) -> Float[Tensor, "read written"] | None:
-    """Dequantise 4-bit weights of bitsandbytes; on some CPUs they are packed in another order."""
-    from bitsandbytes import functional
+    """Dequantise 4-bit weights of bitsandbytes; None where they are packed for a CPU kernel."""
+    if getattr(state, "packing_format_for_cpu", False):  # to unpack them takes longer than to ask the module
+        return None
+    from bitsandbytes.functional import dequantize_4bit
 
-    if getattr(state, "packing_format_for_cpu", False):
-        unpack = getattr(functional, "_convert_weight_packed_for_cpu_inverse", None)
-        if unpack is None:
-            return None
-        packed, state = unpack(packed, copy(state))  # which changes the state that it is given
-    return cast(Tensor, functional.dequantize_4bit(packed, state)).T
+    return cast(Tensor, dequantize_4bit(packed, state)).T
