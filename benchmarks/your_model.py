@@ -3,8 +3,8 @@
     python benchmarks/your_model.py [--rounds 5] [--tokens 128] [--output your_model.json] [--cpu]
 
 On the default model: LoRA on all projections beside the same weights merged; 4-bit weights (bitsandbytes);
-weights on disk (accelerate) with four blocks in memory. All take turns in one process. Memory is that of a
-process of its own.
+weights on disk (accelerate) with four blocks in memory. All take turns in one process. Memory is
+what the process grows by during one more explanation, sampled every millisecond: a rough measure.
 """
 
 import copy
