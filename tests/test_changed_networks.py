@@ -169,7 +169,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
         "logits of the recorded run",
     ),
     "a cache of one's own": (run_after_a_cache, "attention reads 15 positions of a prompt of 12"),
-    "a wrapped unembedding": (wrap_unembedding, "is not one matrix"),
+    "a wrapped unembedding": (wrap_unembedding, "has no weight that updates could be computed from"),
     "blocks in another order": (swap_blocks, "not what they were when it was loaded: 1, 2"),
     "one more block": (add_block, "not what they were when it was loaded: 4"),
     "another type": (

@@ -271,19 +271,21 @@ def _torchao(bits: int) -> Change:
     return change
 
 
+def _torchao_dynamic() -> Change:
+    ao = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
+
+    def change(module: nn.Module) -> nn.Module:
+        held = nn.Sequential(module)
+        ao.quantize_(held, ao.Int8DynamicActivationInt8WeightConfig())
+        return held[0]
+
+    return change
+
+
 def _hqq(bits: int) -> Change:
     hqq = pytest.importorskip("hqq.core.quantize", reason="hqq is not installed")
     config = hqq.BaseQuantizeConfig(nbits=bits, group_size=64)
     return lambda module: hqq.HQQLinear(module, config, compute_dtype=torch.float32, device="cpu")
-
-
-def _dynamic() -> Change:
-    def change(module: nn.Module) -> nn.Module:
-        held = nn.Sequential(module)
-        made: Any = torch.ao.quantization.quantize_dynamic(held, {nn.Linear})
-        return made[0]
-
-    return change
 
 
 @pytest.mark.parametrize(
@@ -296,7 +298,7 @@ def _dynamic() -> Change:
         pytest.param(lambda: _torchao(8), "float32", 1e-4, id="torchao 8"),
         pytest.param(lambda: _torchao(4), "float32", 1e-4, id="torchao 4"),
         pytest.param(lambda: _hqq(4), "float32", 1e-4, id="HQQ 4"),
-        pytest.param(_dynamic, "int8", 6e-2, id="torch dynamic"),
+        pytest.param(lambda: _torchao_dynamic(), "int8", 6e-2, id="torchao dynamic"),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
@@ -332,7 +334,15 @@ def test_quantised_models_are_explained_by_the_weights_that_they_apply(
     )
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_activations_that_are_quantised_too_coarsely_are_refused() -> None:
+    dynamic: Any = torch.ao.quantization.quantize_dynamic(
+        network_of(), {nn.Linear}
+    )  # by tensor, not by token
+    with pytest.raises(
+        whyword.ModelError, match=r"largest number of all positions: .*\nQuantise weights only"
+    ):
+        whyword.load(dynamic)
     network = change_blocks(network_of(), _quanto("qint8", "qint8"))
     with pytest.raises(
         whyword.ModelError,
