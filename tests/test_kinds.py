@@ -21,6 +21,7 @@ import whyword
 from whyword.document.kinds import KINDS, Kind, kind_of
 from whyword.document.schemas import describe_fields, make_schema
 from whyword.lazy import find_at
+from whyword.view.quoting import write_plain
 from whyword.view.showing import print_by_kind
 
 from saved_results import make_results
@@ -414,6 +415,15 @@ def test_mutated_documents_are_refused_or_read(
         print_by_kind(described, console)
     assert {len(each) for each in lines} == {2}
     assert min(outcomes.values()) > MUTATIONS // 20, outcomes
+
+
+def test_numbers_of_any_size_and_tables_without_rows_are_shown(results: dict[str, Any]) -> None:
+    """Found by 10,000 mutations: what is allowed in a document must be shown."""
+    console = Console(file=StringIO(), width=200)
+    survey = results["survey"].to_dict() | {"ranked": []}
+    print_by_kind(as_json(survey), console)
+    assert write_plain(-1e39, 2).startswith("−99999999999999993970916637160317858")
+    assert write_plain(0.005, 2) == "0.01"
 
 
 def test_a_document_that_cannot_be_found_is_of_no_kind() -> None:
