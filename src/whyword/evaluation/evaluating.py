@@ -73,17 +73,19 @@ def evaluate(
     "builtin", or None for the hub. `methods`: names ("flow@9": flow at depth 9), "paper" (those of its
     table) or "all"; None: flow and those of the paper's table, and with the paper's conventions only these.
     `conventions`: "ours" or "paper"; `evidence`: "word", "phrase" or "paper", to override that of the
-    conventions. `limit`: rows of each dataset. `faithfulness`: the share of tokens erased to measure it, or None. `pipeline`: the
-    spaCy pipeline that finds evidence where files have none. `start`: what stands before every text (see
-    `load`); None: what the model was loaded with, and with the paper's conventions what the tokenizer adds.
-    `swaps`: for how many other words each token is swapped to measure agreement with interventions;
-    `swap_depths`: where, None for the token itself, a number for the residual stream at that depth. A run
-    that was stopped is resumed.
+    conventions. `limit`: rows of each dataset. `faithfulness`: the share of tokens erased to measure it, or
+    None. `pipeline`: the spaCy pipeline that finds evidence where files have none. `start`: what stands
+    before every text (see `load`); None: what the model was loaded with, and with the paper's conventions
+    what the tokenizer adds. `swaps`: for how many other words each token is swapped to measure agreement
+    with interventions; `swap_depths`: where, None for the token itself, a number for the residual stream at
+    that depth. A run that was stopped is resumed.
     """
     require_decoder(model)
     rules = find_conventions(conventions, evidence)
     swapping = None if swaps is None else Swaps(swaps, tuple(swap_depths), seed)
-    settings = Settings(list_evaluated(methods, rules.name), rules, limit, faithfulness, batch_size, seed, swapping)
+    settings = Settings(
+        list_evaluated(methods, rules.name), rules, limit, faithfulness, batch_size, seed, swapping
+    )
     _require_fitting(model, settings)
     read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
     folder, own = Path(out), "tokenizer" if rules.name == "paper" else None
