@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from .block_tally import BlockTally
 from .frozen_rules import ATTENTION, LINEAR, apply_rule, scale
-from .intercepted_operation import Operation, find_dependent, refuse, sort_arguments
+from .intercepted_operation import Operation, find_dependent, is_parameter, refuse, sort_arguments
 from .row_positions import RowPositions, rows_of, set_rows
 
 __all__ = ["FreezingMode"]
@@ -95,7 +95,7 @@ def _name(function: Callable[..., Any]) -> str | None:
 
 def _without_parameters(argument: Any) -> Any:
     """Give a parameter as the constant that it is here."""
-    if isinstance(argument, nn.Parameter):
+    if is_parameter(argument):
         return argument.detach()
     if isinstance(argument, (list, tuple)):
         return type(argument)(_without_parameters(each) for each in argument)
