@@ -1,4 +1,4 @@
-"""Shapes are checked at run time in tests, and only here."""
+"""What all tests share: shapes that are checked at run time, and models that are loaded once."""
 
 import os
 import shutil
@@ -14,9 +14,10 @@ import einops  # noqa: F401
 import rich.console  # noqa: F401
 import transformers.modeling_utils  # noqa: F401
 import typer  # noqa: F401
-from jaxtyping import install_import_hook
 
-install_import_hook("whyword", "beartype.beartype").__enter__()
+import shape_checks
+
+shape_checks.install()
 
 from pathlib import Path
 

@@ -15,6 +15,7 @@ pytest.importorskip("fastapi", reason="FastAPI is not installed")
 import toy_translators
 import whyword
 from whyword.alignment.alignment import Alignment
+from whyword.ask.document_question import ask_documents
 from whyword.serve.access import LOCAL, Limits
 from whyword.serve.assets import read_assets
 from whyword.view.html import render_html
@@ -109,7 +110,7 @@ def wait_until(tab: Any, expression: str) -> None:
 
 
 def run(tab: Any, state: str = "done") -> None:
-    tab.get_by_role("button", name="Run").click()
+    tab.get_by_role("button", name="Run", exact=True).click()
     settle(tab, state)
 
 
@@ -167,10 +168,18 @@ def test_choose_target_and_foil_and_open_heads(show: Show, toy: whyword.Model) -
     choices = whyword.predict(toy, PROMPT)
     rows = tab.locator(".candidates tbody tr")
     rows.first.wait_for()
-    # Words for another prompt are forgotten: the first choice against the runner-up.
+    # Words for another prompt are forgotten: the first choice against its best rival, or the runner-up.
     assert tab.locator("#target").input_value() == tab.locator("#foil").input_value() == ""
-    pressed = tab.locator(".part[aria-pressed=true]").evaluate_all("all => all.map(one => one.dataset.token)")
-    assert pressed == [str(choices[0].id), str(choices[1].id)]
+    pressed = "all => all.map(one => one.dataset.token)"
+    both = tab.get_by_role("group", name="Compare with").get_by_role("button")
+    for index, foil in enumerate([whyword.explain(toy, PROMPT).foil, choices[1]]):
+        both.nth(index).click()
+        settle(tab)
+        tab.locator(f".switch.rivals button:nth-child({index + 1})[aria-pressed=true]").wait_for()
+        found = tab.locator(".part[aria-pressed=true]").evaluate_all(pressed)
+        assert found == [str(choices[0].id), str(foil.id)]
+    assert "foil=runner-up" in tab.url
+    assert "several tokens" not in tab.locator("#words-note").text_content()
     assert rows_of(tab, ".candidates tbody tr")[0][1].startswith(f"{100 * choices[0].probability:.2}"[:3])
 
     candidate(tab, 3, "why").click()
@@ -360,6 +369,58 @@ def test_a_chat(show: Show, toy: whyword.Model) -> None:
 
 
 # ---------------------------------------------------------------- links and files
+
+
+def test_documents_and_the_sentences_of_an_answer(
+    show: Show, browser: Any, toy: whyword.Model, tmp_path: Path
+) -> None:
+    (tmp_path / "b.txt").write_text("She has seen the reports. They have not.")
+    page = show()
+    page.get_by_role("button", name="Documents").click()
+    page.get_by_role("textbox", name="Name of the document").fill("a.txt")
+    page.get_by_role("textbox", name="Document", exact=True).fill("A report about the painters.")
+    page.locator("#document-files").set_input_files(str(tmp_path / "b.txt"))
+    page.get_by_role("textbox", name="Document", exact=True).nth(1).wait_for()
+    page.get_by_role("textbox", name="Question").fill("Who has seen the reports?")
+    run(page)  # the model's own answer
+    page.get_by_role("textbox", name="Answer").fill("She has. They have not.")
+    run(page)
+    documents = {"a.txt": "A report about the painters.", "b.txt": (tmp_path / "b.txt").read_text()}
+    prompt = ask_documents(toy, documents, "Who has seen the reports?")
+    table = whyword.explain_continuation(toy, prompt, "She has. They have not.", foil=None).by()
+
+    def check(shown: Any) -> None:
+        sentences = shown.locator(".sentences button")
+        assert sentences.all_inner_texts() == ["She has.", "They have not."]
+        sentences.nth(1).focus()
+        shown.keyboard.press("Enter")
+        assert sentences.nth(1).get_attribute("aria-pressed") == "true"
+        order = sorted(zip(table.rows[1].scores, table.columns, strict=True), key=lambda pair: -pair[0])
+        assert [row[0] for row in rows_of(shown, ".parts tbody tr")] == [column.name for _, column in order]
+        shown.get_by_role("button", name="documents[b.txt]").click()
+        place = [column.name for column in table.columns].index("documents[b.txt]")
+        own = [
+            (score, word.text)
+            for score, word in zip(table.rows[1].words, table.words, strict=True)
+            if word.column == place
+        ]
+        _, strongest = max(own, key=lambda pair: abs(pair[0]))
+        assert shown.locator(".strongest-words .piece").first.inner_text() == strongest
+        assert shown.locator(".prompt .in-part").count() == len(own)
+
+    check(page)
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="Save HTML").click()
+    saving.value.save_as(tmp_path / "saved.html")
+    report = browser.new_context().new_page()
+    report.add_init_script(WATCH)
+    report.goto((tmp_path / "saved.html").as_uri())
+    check(report)
+    assert report.evaluate("violations") == []
+    report.context.close()
+    phone = show(page.evaluate("location.hash"), viewport={"width": 360, "height": 740})
+    check(phone)
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_copied_link_shows_the_same(show: Show) -> None:
@@ -623,7 +684,7 @@ def test_cancel_and_ask_again(show: Show) -> None:
     tab.get_by_role("button", name="Compare methods").click()
     settle(tab)
     tab.get_by_role("textbox", name="Prompt").fill(LONG)
-    tab.get_by_role("button", name="Run").click()
+    tab.get_by_role("button", name="Run", exact=True).click()
     tab.wait_for_selector("body[data-state=running]")
     wait_until(tab, "/\\d/.test(document.querySelector('.progress').textContent)")
     assert tab.locator(".column").get_attribute("aria-busy") == "true"
@@ -632,7 +693,7 @@ def test_cancel_and_ask_again(show: Show) -> None:
     assert tab.locator(".progress").text_content() == "Cancelled."
     assert not tab.get_by_role("button", name="Cancel").is_visible()
     # A new question ends the one before it.
-    tab.get_by_role("button", name="Run").click()
+    tab.get_by_role("button", name="Run", exact=True).click()
     tab.wait_for_selector("body[data-state=running]")
     tab.get_by_role("button", name="Explain").click()
     tab.get_by_role("textbox", name="Prompt").fill(PROMPT)
@@ -749,7 +810,7 @@ def test_nothing_is_wider_than_a_phone(show: Show, translator: whyword.Model) ->
         assert tab.evaluate("document.documentElement.scrollWidth") <= 360, fragment
         assert tab.locator(".report").bounding_box()["width"] > 320, fragment
         for name in ("Copy link", "Save HTML", "Save JSON", "Run"):
-            assert tab.get_by_role("button", name=name).is_visible()
+            assert tab.get_by_role("button", name=name, exact=True).is_visible()
 
 
 def test_a_phone_shows_few_candidates_first(show: Show) -> None:

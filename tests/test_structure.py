@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jaxtyping
 import pytest
+import torch
 
 import whyword
 from whyword.lazy import MOVED
+from whyword.maths.head_sums import prove_heads
 
 SOURCE = Path(whyword.__file__).parent
 ORDER = (
@@ -129,6 +132,7 @@ def test_the_public_names() -> None:
         "align",
         "compare",
         "compare_batch",
+        "compare_parts",
         "evaluate",
         "explain",
         "explain_batch",
@@ -161,3 +165,10 @@ def test_importing_is_light() -> None:
     code = "import sys, whyword; print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_shapes_are_checked_at_run_time() -> None:
+    weights, context = torch.zeros(1, 2, 4, 5), torch.zeros(1, 2, 12)
+    prove_heads(["block 1"], weights, torch.zeros(1, 1, 2, 5, 3), context, torch.float32)
+    with pytest.raises(jaxtyping.TypeCheckError, match="values"):
+        prove_heads(["block 1"], weights, torch.zeros(1, 1, 2, 6, 3), context, torch.float32)

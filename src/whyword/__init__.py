@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .inside.neurons import Neurons, neurons
     from .ledger import Ledger
     from .models import Model
+    from .pipeline.compared_by_part import compare_parts
     from .pipeline.loading import load
     from .pipeline.many_prompts import compare_batch, explain_batch
     from .pipeline.one_continuation import explain_continuation
@@ -57,6 +58,7 @@ __all__ = [
     "align",
     "compare",
     "compare_batch",
+    "compare_parts",
     "evaluate",
     "explain",
     "explain_batch",
@@ -93,6 +95,7 @@ __getattr__ = look_up_in(
         "align": "alignment.aligner",
         "compare": "pipeline.one_prompt",
         "compare_batch": "pipeline.many_prompts",
+        "compare_parts": "pipeline.compared_by_part",
         "evaluate": "evaluation",
         "explain": "pipeline.one_prompt",
         "explain_batch": "pipeline.many_prompts",

@@ -18,6 +18,7 @@ from .filled_prompt import FilledPrompt
 from .start_of_text import find_start
 
 __all__ = [
+    "ANSWER",
     "Prompt",
     "continue_prompt",
     "extend_prompt",
@@ -122,7 +123,9 @@ def token_text(model: Model, id_: int, before: Tokens) -> str:
 
 
 def token_texts(model: Model, ids: Sequence[int], before: Tokens) -> list[str]:
-    """Return the text that each of some tokens would add after a prompt."""
+    """Return the text that each of some tokens would add after a prompt; classes have names."""
+    if model.labels is not None:
+        return [model.labels[id_] for id_ in ids]
     if model.tokenizer is None:
         return [str(id_) for id_ in ids]
     seen = before.ids[-_CONTEXT:]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..attribute.methods import METHODS
+from .help_layout import SEVERAL
 from .reporting import refuse
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "DataFolder",
     "DatasetNames",
     "Depth",
+    "DocumentFiles",
     "FoilWords",
     "Ids",
     "Limit",
@@ -24,8 +26,11 @@ __all__ = [
     "OldBos",
     "OldNoBos",
     "Output",
+    "PromptFile",
     "PromptText",
+    "QuestionText",
     "RunFolder",
+    "SomePromptText",
     "SourceFile",
     "SourceLanguage",
     "SplitText",
@@ -46,6 +51,29 @@ METHOD_HELP = f"{', '.join(each.value for each in MethodName)}; may be given sev
 PromptText = Annotated[
     str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
 ]
+SomePromptText = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PROMPT",
+        help="The text before the word; - reads it from stdin. With --documents, a template that has "
+        "{documents} and {question}.",
+        show_default=False,
+    ),
+]
+PromptFile = Annotated[
+    Path | None, typer.Option("--prompt-file", metavar="FILE", help="Read PROMPT from a file.")
+]
+DocumentFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--documents",
+        metavar=SEVERAL,
+        help="Text files to ask about; asked in a chat where the model has a template for it.",
+    ),
+]
+QuestionText = Annotated[
+    str | None, typer.Option("--question", metavar="TEXT", help="What is asked about the documents.")
+]
 Top = Annotated[int | None, typer.Option("--top", min=1, metavar="N", help="Show only the N strongest.")]
 TargetWord = Annotated[
     str | None,
@@ -63,8 +91,8 @@ FoilWords = Annotated[
         "--foil",
         "-f",
         metavar="WORD",
-        help="The word it is compared with; of several, their mean.",
-        show_default="the runner-up",
+        help="The word it is compared with; of several, their mean. runner-up: the likeliest other token.",
+        show_default="the best rival of its kind",
     ),
 ]
 NoFoil = Annotated[

@@ -21,6 +21,12 @@ class Likelihoods:
     """Before they are capped."""
     probabilities: Float[Tensor, "prediction choice"]
 
+    @property
+    def preference(self) -> Float[Tensor, " prediction"]:
+        """p_w / (p_w + p_f), p_f the mean of the foils; the probability itself where there is none."""
+        target, foils = self.probabilities[:, 0], self.probabilities[:, 1:]
+        return target / (target + foils.mean(1)) if foils.shape[1] else target
+
 
 def read_likelihoods(readout: Readout, targets: Sequence[Target]) -> Likelihoods:
     """Read logits and probabilities of targets and foils, on the CPU."""

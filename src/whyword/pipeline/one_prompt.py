@@ -44,12 +44,13 @@ def explain(
     """Explain why the next token of a prompt is the target and not the foil.
 
     `target`: a word or token id; None: the model's first choice. `foil`: the same, or several (the mean of
-    their directions); "auto": the model's runner-up; None: no contrast, the logit of the target itself. Words
-    of several tokens are explained at the first token where target and foil differ. `depth`: where flow is
-    read, from 0 (before block 1) to the number of blocks; None: a tenth of them. `parts`: what erasure erases
-    as a whole: sentence, turn, part …, or spans of characters by name, as in `Explanation.by`; None: each
-    token by itself. `max_memory`: bytes, or a text such as "2GB", that the explanation may take beyond the
-    forward pass; None: what is free.
+    their directions); "auto": the best-ranked rival of the target's kind (a word against a word, a function
+    word against a function word, never another spelling of the target); "runner-up": the likeliest other
+    token; None: no contrast, the logit of the target itself. Words of several tokens are explained at the
+    first token where target and foil differ. `depth`: where flow is read, from 0 (before block 1) to the
+    number of blocks; None: a tenth of them. `parts`: what erasure erases as a whole: sentence, turn, part …,
+    or spans of characters by name, as in `Explanation.by`; None: each token by itself. `max_memory`: bytes,
+    or a text such as "2GB", that the explanation may take beyond the forward pass; None: what is free.
     """
     asked: dict[str, Any] = {"target": target, "foil": foil, "depth": depth, "parts": parts}
     return compare(model, prompt, **asked, methods=[method], max_memory=max_memory)[method]
@@ -77,7 +78,7 @@ def compare(
     context, question = ask(model, prompt, target, foil)
     divided = None if parts is None else [list_parts(context, parts)]
     trace = record_contexts(model, [context], last_places([context]), names, max_memory)
-    targets = [choose(question, trace.logits[0])]
+    targets = [choose(model, context, question, trace.logits[0])]
     forced = [len(question.forced)]
     (comparison,) = compare_trace(model, [context], trace, targets, names, forced, depth, divided)
     return comparison
@@ -89,7 +90,7 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> Prediction:
         raise InputError(f"top is {top}.", "Ask for at least one token.")
     tokens = read_prompt(require_decoder(model), prompt)
     trace = record(model, [tokens.ids], last_places([tokens]))
-    best = trace.logits[0].topk(min(top, model.vocabulary)).indices.tolist()
+    best = trace.logits[0].topk(min(top, trace.logits.shape[1], model.vocabulary)).indices.tolist()
     target = Target(best[0], tuple(best[1:]))
     choices = _list_choices(model, tokens, target, *_read_numbers(model, trace, [target])[0])
     return Prediction(model.name, choices, tokens.describe_start())
@@ -140,6 +141,17 @@ def require_decoder(model: object) -> Model:
         raise InputError(
             f"{loaded.name} is an encoder–decoder model: it needs a source, not a prompt.",
             "Use whyword.explain_translation(model, source), or `whyword translate`.",
+        )
+    return loaded
+
+
+def require_words(model: object) -> Model:
+    """Refuse what predicts no words: nothing goes on after a class."""
+    loaded = require_decoder(model)
+    if loaded.labels is not None:
+        raise InputError(
+            f"{loaded.name} predicts classes ({', '.join(loaded.labels[:4])}), not a continuation.",
+            "Use whyword.explain(model, text, target=CLASS, foil=OTHER).",
         )
     return loaded
 
@@ -221,6 +233,7 @@ def compare_trace(
             by_block={name: matrices[row].float() for name, matrices in attributions.items()},
             ledger=ledgers[row],
             first_attention=first[row],
+            computed_in=model.computed_in,
             mixing=None if mixing is None else mixing[row].float(),
             traced=None if flows is None else flows[row],
         )
@@ -255,5 +268,6 @@ def _list_choices(
     ranks: list[int],
 ) -> tuple[Choice, ...]:
     texts = token_texts(model, target.choices, before)
-    numbers = zip(target.choices, texts, logits, probabilities, capped, ranks, strict=False)
+    special = [id_ in model.special_ids for id_ in target.choices]
+    numbers = zip(target.choices, texts, logits, probabilities, capped, ranks, special, strict=False)
     return tuple(Choice(*each) for each in numbers)

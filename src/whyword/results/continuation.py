@@ -44,7 +44,7 @@ class OnDemand(Sequence[Any]):  # Any: to check the type of a token at run time 
 
     @property
     @abstractmethod
-    def texts(self) -> Sequence[str]:
+    def targets(self) -> Sequence[Choice]:
         """The tokens."""
 
     @abstractmethod
@@ -83,10 +83,14 @@ class Continuation(Shown, Sequence[Any]):
         return "".join(self._texts)
 
     @property
-    def _texts(self) -> Sequence[str]:
+    def _targets(self) -> Sequence[Choice]:
         if isinstance(self.explanations, OnDemand):
-            return self.explanations.texts
-        return [explanation.target.text for explanation in self.explanations]
+            return self.explanations.targets
+        return [explanation.target for explanation in self.explanations]
+
+    @property
+    def _texts(self) -> list[str]:
+        return [target.text for target in self._targets]
 
     def complete(self) -> "Continuation":
         """Explain every token now, and return a continuation that holds no recorded run."""
@@ -145,19 +149,26 @@ class Continuation(Shown, Sequence[Any]):
         """
         if rows not in SPLITTERS:
             raise InputError(f"rows is {rows!r}.", f"A continuation is divided by {', '.join(SPLITTERS)}.")
-        explained = []
-        for segment in split_text(self.text, rows):
+        explained, answer = [], self._leave_out_end()
+        for segment in split_text(answer, rows):
             chosen = self._find_tokens(range(segment.start, segment.end))
             total = self.sum(tokens=(chosen.start, chosen.stop))
             prompt = len(total.tokens) - chosen.stop + 1
-            explained.append(
-                ExplainedRow(segment.name, segment.start, segment.end, total.divide(columns, prompt))
-            )
+            divided, words = total.divide(columns, prompt), total.list_words(columns, prompt)
+            explained.append(ExplainedRow(segment.name, segment.start, segment.end, divided, words))
         if not explained:
             raise InputError(
                 f"The continuation {self.text!r} is blank.", "Explain one with visible characters."
             )
-        return make_support(rows, self.text, explained, threshold)
+        read = total.tokens.text[: total.tokens[prompt - 1].end]
+        return make_support(rows, read, answer, explained, threshold)
+
+    def _leave_out_end(self) -> str:
+        """Return the text without the special tokens that end it."""
+        targets = list(self._targets)
+        while len(targets) > 1 and targets[-1].special:
+            targets.pop()
+        return "".join(target.text for target in targets)
 
     def _find_tokens(self, chars: range) -> range:
         """Find the tokens that have a character in a range."""

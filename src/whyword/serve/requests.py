@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..ask.prompt import continue_prompt, read_prompt
+from ..ask.document_question import ask_documents
+from ..ask.prompt import Prompt, continue_prompt, read_prompt
 from ..ask.sentence_pair import pair_up
 from ..attribute.methods import DEFAULT_METHOD, METHODS, TRANSLATION_METHODS
 from ..document.kinds import Document
@@ -16,6 +17,8 @@ from ..pipeline.one_continuation import explain_continuation
 from ..pipeline.one_prompt import ask, compare, explain, predict, require_decoder
 from ..pipeline.one_translation import explain_translation, require_translator
 from ..results.account import describe_fully
+from ..results.continuation import Continuation
+from ..results.prompt_parts import UNITS
 from ..tokens import Tokens
 from .access import Limits
 
@@ -26,6 +29,7 @@ __all__ = [
     "PostedQuestion",
     "Predicting",
     "RankingNeurons",
+    "Supporting",
     "Translating",
 ]
 
@@ -65,16 +69,45 @@ class PostedQuestion(BaseModel):
         raise NotImplementedError
 
 
+class NamedDocument(BaseModel):
+    """A document that is asked about."""
+
+    model_config = _FORM
+    name: ShortText
+    text: Text
+
+
+class DocumentQuestion(BaseModel):
+    """Documents, and a question about them; asked in a chat where the model has a template for it."""
+
+    model_config = _FORM
+    documents: Annotated[list[NamedDocument], Field(min_length=1, max_length=100, fail_fast=True)]
+    question: Text
+
+    def write(self, model: Model) -> Prompt:
+        """Return the prompt that a model reads; refuse a name that is there twice."""
+        documents = {each.name: each.text for each in self.documents}
+        if len(documents) < len(self.documents):
+            names = [each.name for each in self.documents]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"Two documents are named {twice!r}.", "Give every document its own name.")
+        return ask_documents(model, documents, self.question)
+
+
 class Prompting(PostedQuestion):
     """A question about what comes after a prompt."""
 
-    prompt: Text | Annotated[list[Turn], Field(min_length=1, max_length=200, fail_fast=True)] = Field(
-        description="A text, or the turns of a chat."
-    )
+    prompt: (
+        Text | Annotated[list[Turn], Field(min_length=1, max_length=200, fail_fast=True)] | DocumentQuestion
+    ) = Field(description="A text, the turns of a chat, or documents with a question about them.")
 
     def read(self, model: Model, limits: Limits) -> Tokens:
         """Return the prompt's tokens; refuse more of them than the operator allows."""
-        prompt = self.prompt if isinstance(self.prompt, str) else [dict(turn) for turn in self.prompt]
+        prompt: Prompt = [dict(turn) for turn in self.prompt] if isinstance(self.prompt, list) else ""
+        if isinstance(self.prompt, DocumentQuestion):
+            prompt = self.prompt.write(require_decoder(model))
+        elif isinstance(self.prompt, str):
+            prompt = self.prompt
         tokens = read_prompt(require_decoder(model), prompt)
         require_room("prompt", len(tokens), limits)
         return tokens
@@ -85,7 +118,9 @@ class Choosing(Prompting):
 
     target: Word | None = Field(None, description="A word or token id; default: the model's first choice.")
     foil: Word | Annotated[list[Word], _FEW] | None = Field(
-        "auto", description="A word, a token id or several; null: none; auto (the default): the runner-up."
+        "auto",
+        description="A word, a token id or several; null: none; auto (the default): the best-ranked rival of "
+        "the target's kind; runner-up: the likeliest other token.",
     )
 
     def read(self, model: Model, limits: Limits) -> Tokens:
@@ -154,8 +189,8 @@ class Continuing(Prompting):
     """Why every token of a continuation."""
 
     continuation: Text | None = Field(None, description="Default: what the model generates.")
-    foil: Literal["auto"] | None = Field(
-        "auto", description="auto: the runner-up at each position; null: none."
+    foil: Literal["auto", "runner-up"] | None = Field(
+        "auto", description="At each position. auto: the best-ranked rival; runner-up; null: none."
     )
     method: str = _name_one(METHODS)
     depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
@@ -163,6 +198,10 @@ class Continuing(Prompting):
 
     def answer(self, model: Model, limits: Limits) -> Document:
         """Return the explanations of all tokens."""
+        return self.go_on(model, limits).to_dict()
+
+    def go_on(self, model: Model, limits: Limits) -> Continuation:
+        """Explain the continuation, within the limits of the server."""
         prompt, count = self.read(model, limits), self.new_tokens
         if self.continuation is not None:
             count = len(continue_prompt(model, prompt, self.continuation))
@@ -186,7 +225,26 @@ class Continuing(Prompting):
             method=self.method,
             depth=self.depth,
             new_tokens=self.new_tokens,
-        ).to_dict()
+        )
+
+
+class Supporting(Continuing):
+    """Which part of the prompt supports which sentence of an answer."""
+
+    foil: Literal["auto"] | None = Field(
+        None, description="null (the default): none; auto: the runner-up at each position."
+    )
+    by: str | None = Field(
+        None,
+        description="What the prompt is divided into; default: its documents, turns or sentences.",
+        json_schema_extra={"enum": [*UNITS, None]},
+    )
+
+    def answer(self, model: Model, limits: Limits) -> Document:
+        """Return the table."""
+        by = "turn" if isinstance(self.prompt, list) else "sentence"
+        unit = self.by or ("part" if isinstance(self.prompt, DocumentQuestion) else by)
+        return self.go_on(model, limits).by(columns=unit).to_dict()
 
 
 class PlacedFoil(BaseModel):
@@ -213,11 +271,15 @@ class Translating(PostedQuestion):
         # Check the length of the source before generating anything.
         pair = pair_up(require_translator(model), self.source, self.translation or self.source, languages)
         require_room("source", len(pair.source), limits)
+        translation: Any = self.translation
+        if translation is None:  # it may be longer than its source
+            pair = pair_up(model, self.source, None, languages)
+            translation = pair.target.ids[pair.first :]
         require_room("translation", len(pair.target), limits)
         return explain_translation(
             model,
             self.source,
-            self.translation,
+            translation,
             foil=None if self.foil is None else (self.foil.word, self.foil.place),
             method=self.method,
             source_language=self.source_language,

@@ -23,6 +23,7 @@ from .requests import (
     PostedQuestion,
     Predicting,
     RankingNeurons,
+    Supporting,
     Translating,
 )
 from .work import Desk
@@ -112,6 +113,10 @@ def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI
 
     @application.post("/api/continue", summary="Why every token of a continuation", **ASKED)
     async def go_on(request: Request, question: Continuing) -> Response:
+        return await answer(request, question)
+
+    @application.post("/api/support", summary="Which part of the prompt supports which sentence", **ASKED)
+    async def support(request: Request, question: Supporting) -> Response:
         return await answer(request, question)
 
     @application.post("/api/translate", summary="Why every word of a translation", **ASKED)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...ask.foil_names import AUTO, RUNNER_UP
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
 from ..options import (
     METHOD_HELP,
     Depth,
+    DocumentFiles,
     FoilWords,
     Ids,
     MaxMemory,
@@ -20,7 +22,9 @@ from ..options import (
     OldBos,
     OldNoBos,
     Output,
-    PromptText,
+    PromptFile,
+    QuestionText,
+    SomePromptText,
     TargetWord,
     Top,
 )
@@ -38,29 +42,43 @@ from ..reporting import (
     show_progress,
     tell,
 )
-from ..sources import Source, open_models, read_source, read_word
+from ..saved_files import save_files
+from ..sources import Source, open_models, read_ids, read_source, read_text, read_word
 
 if TYPE_CHECKING:
     from ...models import Model
     from ...results.continuation import Continuation
     from ...results.explanation import Explanation
+    from ...results.shown import Shown
 
 __all__ = ["explain"]
 
+_OWN_ANSWER = 60
+"""Tokens of the model's own answer about documents."""
+
 
 class By(str, Enum):
-    """What a row of the table is."""
+    """What a row of the table is, or a part of the prompt."""
 
     block = "block"
     head = "head"
     depth = "depth"
     token = "token"
     word = "word"
+    sentence = "sentence"
+    line = "line"
+    paragraph = "paragraph"
+    turn = "turn"
+    part = "part"
+
+
+_PARTS = (By.sentence, By.line, By.paragraph, By.turn, By.part)
+"""What scores are added up by; an answer is shown as a table of its sentences × these."""
 
 
 @reporting
 def explain(
-    prompt: PromptText,
+    prompt: SomePromptText = None,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,
@@ -71,8 +89,15 @@ def explain(
     ] = None,
     depth: Depth = None,
     by: Annotated[
-        By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, depth, token or word.")
-    ] = By.word,
+        By | None,
+        typer.Option(
+            "--by",
+            metavar="VIEW",
+            help="Show it by word, token, block, head or depth; or add up scores by sentence, line, "
+            "paragraph, turn or part (document) of the prompt.",
+            show_default="word; with --documents part",
+        ),
+    ] = None,
     top: Top = None,
     routes: Annotated[
         int | None,
@@ -88,6 +113,18 @@ def explain(
         int | None,
         typer.Option("--continue", min=1, metavar="N", help="Generate N tokens and explain each of them."),
     ] = None,
+    answer: Annotated[
+        str | None,
+        typer.Option(
+            "--answer",
+            metavar="TEXT",
+            help="Explain this continuation; with --by part, sentence by sentence.",
+            show_default="with --documents the model's own",
+        ),
+    ] = None,
+    prompt_file: PromptFile = None,
+    documents: DocumentFiles = None,
+    question: QuestionText = None,
     start: StartToken = "auto",
     chat: Chat = False,
     ids: Ids = False,
@@ -100,54 +137,70 @@ def explain(
     no_bos: OldNoBos = False,
 ) -> None:
     """Explain which words made the model prefer one word over another, block by block, with the proof."""
-    source = read_source(prompt, start=start, chat=chat, ids=ids)  # before what takes seconds to import
+    source = read_source(
+        prompt,
+        start=start,
+        chat=chat,
+        ids=ids,
+        prompt_file=prompt_file,
+        documents=documents,
+        question=question,
+    )  # before what takes seconds to import
     wanted, foils = read_word(target, ids), [read_word(word, ids) for word in foil or []]
+    said = None if answer is None else read_ids(answer) if ids else read_text(answer)
+    one_token = said is None and continue_ is None
+    if one_token and documents and not (target or foil):
+        continue_, one_token = _OWN_ANSWER, False
+        tell("The model's own answer is explained; --answer TEXT explains another, --target WORD one word.")
+    by = by or (By.part if documents else By.turn if source.turns and not one_token else By.word)
+    from ...document.kinds import PARTS_SCHEMA, SCHEMA, SUPPORT_SCHEMA
     from ...trace.memory_plan import read_size
-    from ...view.saving import require_format, save_documents
+    from ...view.saving import require_format
 
     view, shown = (by.value, top) if routes is None else ("routes", routes)
+    schema = SCHEMA if by not in _PARTS else PARTS_SCHEMA if one_token else SUPPORT_SCHEMA
     for path in output or []:
-        require_format(path, by=view)
+        require_format(path, schema, by=view)
     if view in ("depth", "routes"):
-        _require_flow(method, view, continue_)
+        _require_flow(method, view, one_token)
     if max_memory is not None:
         read_size(max_memory)
-    if continue_ is not None and (target or foil):
-        raise InputError(
-            "--continue was given with a target or foil.",
-            "Every generated token is its own target: leave them out.",
-        )
+    words = target or (foil if foil not in (None, [AUTO], [RUNNER_UP]) else None)
+    _require_one_question(words, said is not None, continue_)
     if account and (
-        continue_ is not None or not all(METHODS[each.value].keeps_mixing for each in method or ())
+        not one_token or by in _PARTS or not all(METHODS[each.value].keeps_mixing for each in method or ())
     ):
         raise InputError(
-            "--account was given with --continue, or with a method that keeps no mixing.",
+            "--account was given with --continue, --answer or parts, or with a method that keeps no mixing.",
             "It is of one token, by alti-logit: leave them out.",
         )
-    question = _Question(
+    asked = _Question(
         source,
         wanted,
-        None if no_foil else foils or "auto",
+        None if no_foil or (by in _PARTS and not one_token) else foils or "auto",
         [each.value for each in method] if method else ["alti-logit" if account else DEFAULT_METHOD],
         depth,
         continue_,
+        said,
+        view if by in _PARTS else None,
         max_memory,
     )
-    documents: list[dict[str, Any]] = []
+    printed = None if by in _PARTS else view
+    made: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
-        for explained in question.answer(loaded):
-            documents.append(_describe(explained, account))
+        for explained in asked.answer(loaded):
+            made.append(_describe(explained, account))
             if not json and not output:
-                print_view(documents[-1], view, shown)
+                print_view(made[-1], printed, shown)
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(documents, path, view, shown)]
+    saved = save_files(made, output, view, shown)
     if json:
-        print_json(documents[0] if len(documents) == 1 else documents)
+        print_json(made[0] if len(made) == 1 else made)
     elif output:
-        for document in documents:
-            print_view(document, view, shown)
-    for path in saved:
-        tell(f"Saved {path}")
+        for document in made:
+            print_view(document, printed, shown)
+    for line in saved:
+        tell(line)
 
 
 @dataclass(frozen=True)
@@ -161,60 +214,87 @@ class _Question:
     methods: Sequence[str]
     depth: int | None
     new_tokens: int | None
-    """None: explain the next token only."""
+    """How many tokens are generated; None without `said`: explain the next token only."""
+    said: str | list[int] | None
+    """The continuation to explain."""
+    parts: str | None
+    """What the prompt is divided into."""
     max_memory: str | None
 
-    def answer(self, model: "Model") -> "Iterator[Explanation | Continuation]":
+    def answer(self, model: "Model") -> "Iterator[Shown]":
         """Explain by every method."""
-        from ...pipeline.one_continuation import explain_continuation
-        from ...pipeline.one_prompt import compare
-
         doing = f"Explaining with {model.name} …"
-        if self.new_tokens is None:
+        if self.new_tokens is None and self.said is None:
             with show_progress(doing):
-                compared = compare(
-                    model,
-                    self.source.prompt(model),
-                    target=self.target,
-                    foil=self.foil,
-                    methods=self.methods,
-                    depth=self.depth,
-                    max_memory=self.max_memory,
-                )
-            yield from (compared[method] for method in self.methods)
+                found = self._explain_token(model)
+            yield from found if self.parts is None else (each.by(self.parts) for each in found)
             return
         for method in self.methods:
             with show_progress(doing):
-                found = explain_continuation(
-                    model,
-                    self.source.prompt(model),
-                    foil=self.foil,
-                    method=method,
-                    depth=self.depth,
-                    new_tokens=self.new_tokens,
-                    max_memory=self.max_memory,
-                ).complete()
-            yield found
+                continued = self._explain_answer(model, method)
+                shown = continued.complete() if self.parts is None else continued.by(columns=self.parts)
+            yield shown
+
+    def _explain_token(self, model: "Model") -> "list[Explanation]":
+        from ...pipeline.one_prompt import compare
+
+        erasing = self.parts is not None and any(METHODS[method].erases for method in self.methods)
+        compared = compare(
+            model,
+            self.source.prompt(model),
+            target=self.target,
+            foil=self.foil,
+            methods=self.methods,
+            depth=self.depth,
+            parts=self.parts if erasing else None,
+            max_memory=self.max_memory,
+        )
+        return [compared[method] for method in self.methods]
+
+    def _explain_answer(self, model: "Model", method: str) -> "Continuation":
+        from ...pipeline.one_continuation import explain_continuation
+
+        return explain_continuation(
+            model,
+            self.source.prompt(model),
+            self.said,
+            foil=self.foil[0] if isinstance(self.foil, list) else self.foil,
+            method=method,
+            depth=self.depth,
+            new_tokens=self.new_tokens or _OWN_ANSWER,
+            max_memory=self.max_memory,
+        )
 
 
-def _require_flow(methods: Sequence[MethodName] | None, view: str, new_tokens: int | None) -> None:
+def _require_one_question(words: Any, answer: bool, new_tokens: int | None) -> None:
+    """Refuse a target or foil beside a continuation, and two continuations."""
+    if answer and new_tokens is not None:
+        raise InputError("--answer was given with --continue.", "Give the answer, or let the model write it.")
+    if words and (answer or new_tokens is not None):
+        raise InputError(
+            f"{'--answer' if answer else '--continue'} was given with a target or foil.",
+            f"Every token of the continuation is its own target: leave them out, or give --foil {RUNNER_UP}.",
+        )
+
+
+def _require_flow(methods: Sequence[MethodName] | None, view: str, one_token: bool) -> None:
     """Refuse a view of flow for what has none, before anything is computed."""
     names = [each.value for each in methods] if methods else [DEFAULT_METHOD]
     without = [name for name in names if not METHODS[name].frozen]
     if without:
         having = ", ".join(name for name, method in METHODS.items() if method.frozen)
         raise InputError(f"The method {without[0]} has no flow to show.", f"Methods that have: {having}.")
-    if new_tokens is not None:
+    if not one_token:
         raise InputError(
-            f"A continuation is not shown by {view}.", "Leave --continue out to see one token's flow."
+            f"A continuation is not shown by {view}.", "Leave it out to see one token's flow: give --target."
         )
 
 
-def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
+def _describe(explained: "Shown", account: bool) -> dict[str, Any]:
     """Return the document, with the full account where it is asked for."""
     from ...results.account import describe_fully
-    from ...results.continuation import Continuation
+    from ...results.explanation import Explanation
 
-    if not account or isinstance(explained, Continuation):
-        return explained.to_dict()
-    return describe_fully(explained)
+    if account and isinstance(explained, Explanation):
+        return describe_fully(explained)
+    return explained.to_dict()

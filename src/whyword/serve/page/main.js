@@ -15,6 +15,7 @@ const HINTS = {
   compare: "one row per method, each in its own unit. Red speaks for the word you ask about, blue against it. Grey rows are not contrastive: they are the same whatever word you ask about.",
   neurons: "each MLP neuron adds its update to the difference. Red raises it, blue lowers it.",
   continue: "one row per generated token. Choose a token to see why the model wrote it.",
+  support: "choose a sentence of the answer: the prompt is tinted by what its words add to it. Choose a part for its strongest words. A wavy line: no source supports the sentence.",
   translate: "point at a word, or tap it, to light the words it came from or led to. Numbers are logits.",
 };
 
@@ -71,7 +72,8 @@ function openAddress() {
 
 /** Take a question: show it in the form and the URL, and run it. `fresh`: even if its answer is known. */
 function ask(state, { keep = "push", fresh = false } = {}) {
-  page.state = { ...state, method: state.method ?? page.served.default_method };
+  const answerTokens = Math.min(state.answerTokens, page.served.limits.new_tokens ?? state.answerTokens);
+  page.state = { ...state, method: state.method ?? page.served.default_method, answerTokens };
   const address = writeState(page.state, translates());
   if (keep === "replace") history.replaceState(null, "", address);
   else if (address !== location.hash) history.pushState(null, "", address);
@@ -88,7 +90,8 @@ function askForm(change = {}, options = {}) {
   const stale = form.wordsUntouched() && isAnother(promptOf(page.state), promptOf(read));
   const next = { ...(stale ? { ...read, target: null, foils: null } : read), ...change };
   // The open token of a continuation is one of that continuation.
-  const written = ({ prompt, chat, continuation, count, models }) => JSON.stringify([prompt, chat, continuation, count, models]);
+  const written = ({ prompt, chat, documents, question, continuation, count, models }) =>
+    JSON.stringify([prompt, chat, documents, question, continuation, count, models]);
   const chosen = written(next) === written(page.state) ? next.chosen : 0;
   return ask({ ...next, chosen }, options);
 }
@@ -128,13 +131,16 @@ function showQuestion() {
   form.showLanguages(model);
   form.fillForm(state, source, page);
   showEdited();
-  find("prompt-kind").hidden = !state.chat && !state.models.every((name) => modelOf(name).chat);
-  find("words").hidden = state.view === "continue";
+  const chats = state.chat !== null || state.models.every((name) => modelOf(name).chat);
+  find("prompt-kind").querySelector('[data-kind="chat"]').hidden = !chats;
+  find("words").hidden = ["continue", "support"].includes(state.view);
   press(find("view"), "view", state.view);
   find("view").hidden = source;
   find("method").value = state.method;
-  find("method-choice").hidden = !source && !["explain", "continue"].includes(state.view);
-  find("count-choice").hidden = find("continuation-choice").hidden = source || state.view !== "continue";
+  find("method-choice").hidden = !source && !["explain", "continue", "support"].includes(state.view);
+  find("count-choice").hidden = source || state.view !== "continue";
+  find("continuation-choice").hidden = source || !["continue", "support"].includes(state.view);
+  find("continuation-name").textContent = state.view === "support" ? "Answer" : "Continuation";
   find("hint").textContent = `How to read it: ${hintOn(state)}`;
   for (const box of find("models").querySelectorAll("input")) box.checked = state.models.includes(box.value);
   for (const option of find("method").options) option.hidden = option.disabled = !listMethods(source).includes(option.value);
@@ -144,9 +150,13 @@ function press(group, name, value) {
   for (const button of group.children) button.setAttribute("aria-pressed", String(button.dataset[name] === value));
 }
 
-/** A candidate was chosen: for the target, or as the foil; pressing it again takes it back. */
+/** A candidate was chosen: for the target, or as the foil (pressing it again takes it back); or a foil without a name. */
 function choose(column, part, choice) {
   const { state } = page;
+  if (part === "foils") {
+    askForm({ foils: choice });
+    return;
+  }
   const word = state.models.length > 1 ? choice.text.trim() || choice.text : choice.id;
   const asked = askedOf(column);
   const next = { view: state.view === "continue" ? "explain" : state.view };

@@ -3,6 +3,7 @@
  */
 
 import { renderAlignment } from "./alignment.js";
+import { renderComparedParts } from "./compared_parts.js";
 import { renderComparison } from "./comparison.js";
 import { renderContinuation } from "./continuation.js";
 import { element } from "./elements.js";
@@ -19,6 +20,7 @@ export const RENDERERS = {
   "whyword.explanation/1": renderExplanation,
   "whyword.continuation/1": renderContinuation,
   "whyword.comparison/1": renderComparison,
+  "whyword.compared-parts/1": renderComparedParts,
   "whyword.neurons/1": renderNeurons,
   "whyword.parts/1": renderParts,
   "whyword.support/1": renderSupport,
