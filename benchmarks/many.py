@@ -4,8 +4,8 @@
 
 500 prefixes of BLiMP (`one_prefix_prefix` of the .csv files in the folder, drawn with a fixed seed; pairs of
 which one word begins the other are left out), each with its good and its bad word: batched explanations
-compared with plain forward passes in batches of similar length, and with ones run one by one (no cache,
-logits at the last position).
+compared with plain forward passes over the same tokens, the start of text among them, in batches of similar
+length, and with ones run one by one (no cache, logits at the last position).
 """
 
 import csv
@@ -66,7 +66,7 @@ def read(folder: Path) -> list[tuple[str, str, str]]:
 def make_runs(rows: list[tuple[str, str, str]]) -> dict[str, Callable[[], Any]]:
     model = whyword.load()
     prompts, good, bad = (list(column) for column in zip(*rows, strict=True))
-    by_length = sorted((model.tokenizer(prompt)["input_ids"] for prompt in prompts), key=len)
+    by_length = sorted((whyword.tokenize(model, prompt).ids for prompt in prompts), key=len)
     batches = [by_length[start : start + BATCH] for start in range(0, len(by_length), BATCH)]
 
     def explain(method: str) -> None:

@@ -22,6 +22,7 @@ from whyword.trace import Places, Plan, block_tally, intercepted_operation, reco
 from whyword.trace.frozen_gradients import Halve, ratio_of
 from whyword.trace.frozen_run import FrozenRun
 from whyword.trace.memory_plan import Request, estimate, make_plan
+from whyword.view.translation_depths import at_word, lay_out_translation_depths
 
 IDS = [5, 17, 33, 8, 60, 71, 12, 9, 44, 23]
 EXACT = 1e-9
@@ -73,6 +74,29 @@ def test_a_translation_adds_up_at_every_depth_of_encoder_and_decoder(family: str
     logit = whyword.explain_translation(model, IDS[:4], [17, 2], method="logit")
     with pytest.raises(InputError, match="The method logit has no flow"):
         _ = logit.flow
+
+
+def test_a_translated_word_is_laid_out_by_depth(capsys: pytest.CaptureFixture[str]) -> None:
+    model = open_model(build("marian", torch.float64))
+    translation = whyword.explain_translation(model, [*IDS[:6], 0], [17, 33, 8, 0], foil=(44, 2))
+    document, logits = translation.to_dict(), [ledger.logit for ledger in translation.ledgers]
+    for word, logit in ((1, logits[0]), (4, logits[3]), (None, logits[1])):  # None: that with a foil
+        grid = lay_out_translation_depths(at_word(document, word), top=9)
+        assert [row.label for row in grid.rows] == [
+            *(f"decoder {depth}" for depth in (3, 2, 1, 0)),
+            *(f"encoder {depth}" for depth in (2, 1, 0)),
+        ]
+        assert [row.total for row in grid.rows] == pytest.approx([logit] * 7, abs=1e-4)
+    assert grid.columns[-1] == "bias"
+    translation.show(by="depth", word=3)
+    shown = capsys.readouterr().out
+    assert "encoder 1" in shown
+    assert "decoder 3 after its last block" in " ".join(shown.split())
+    with pytest.raises(InputError, match=r"word is 9\.\nThe translation has words 1 to 4"):
+        at_word(document, 9)
+    logit_alone = whyword.explain_translation(model, IDS[:4], [17, 0], method="logit").to_dict()
+    with pytest.raises(InputError, match=r"The method logit has no flow\.\nMethods that have: flow"):
+        lay_out_translation_depths(logit_alone)
 
 
 @pytest.mark.parametrize("family", FREEZERS)

@@ -293,6 +293,7 @@ def test_depth_on_the_command(trained: whyword.Model, tmp_path: Path) -> None:
     assert at_input["scores"] == pytest.approx(at_input["flow"]["by_depth"][0], abs=1e-5)
     for options, wrong, remedy in (
         (["--depth", "9"], "--depth is 9.", "Give 0 (before block 1) to 3"),
+        (["--depth", "-1"], "--depth is -1.", "Give 0 (before block 1) to 3"),
         (["--depth", "1", "--method", "logit"], "--depth is 1, but logit has no depth.", "flow."),
     ):
         refused = run(application, [*asked, *options])

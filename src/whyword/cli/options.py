@@ -121,7 +121,6 @@ Depth = Annotated[
     int | None,
     typer.Option(
         "--depth",
-        min=0,
         metavar="N",
         help="Where flow is read: 0 is before block 1.",
         show_default="a tenth of the blocks",

@@ -156,14 +156,26 @@ class Translation(Shown):
             if share < self.threshold and not token.special
         ]
 
-    def show(self, by: str | None = None, top: int | None = None, block: int | None = None) -> None:
-        """Print the terminal view by word or token; `top`: the N strongest columns; `block`: one, from 1."""
+    def show(
+        self,
+        by: str | None = None,
+        top: int | None = None,
+        block: int | None = None,
+        word: int | None = None,
+    ) -> None:
+        """Print the terminal view by word, token or depth; `top`: the N strongest columns, or N depths.
+
+        `block`: one, from 1; `word`: the one that is shown by depth, from 1.
+        """
         from rich.console import Console
 
         from ..view.showing import print_by_kind
+        from ..view.translation_depths import at_word
         from ..view.translation_grid import at_block
 
-        print_by_kind(at_block(self.to_dict(), block), Console(highlight=False), by, top)
+        document = at_block(self.to_dict(), block)
+        shown = at_word(document, word) if by == "depth" else document
+        print_by_kind(shown, Console(highlight=False), by, top)
 
     @worded
     def to_dict(self) -> dict[str, Any]:

@@ -20,7 +20,14 @@ from ..models.projection import Projection
 from .block_tally import BlockTally
 from .frozen_gradients import ProjectByModule, run_function
 from .frozen_rules import ATTENTION, LINEAR, apply_rule, scale
-from .intercepted_operation import Operation, count_constant, find_dependent, refuse, sort_arguments
+from .intercepted_operation import (
+    Operation,
+    count_constant,
+    find_dependent,
+    is_parameter,
+    refuse,
+    sort_arguments,
+)
 from .row_positions import RowPositions, rows_of, set_rows
 
 __all__ = ["FreezingMode"]
@@ -112,7 +119,7 @@ def _name(function: Callable[..., Any]) -> str | None:
 
 def _without_parameters(argument: Any) -> Any:
     """Give a parameter as the constant that it is here."""
-    if isinstance(argument, nn.Parameter):
+    if is_parameter(argument):
         return argument.detach()
     if isinstance(argument, (list, tuple)):
         return type(argument)(_without_parameters(each) for each in argument)

@@ -11,7 +11,15 @@ from ..errors import ModelError
 from .block_tally import BlockTally
 from .row_positions import RowPositions, rows_of
 
-__all__ = ["Operation", "count_constant", "depends", "find_dependent", "refuse", "sort_arguments"]
+__all__ = [
+    "Operation",
+    "count_constant",
+    "depends",
+    "find_dependent",
+    "is_parameter",
+    "refuse",
+    "sort_arguments",
+]
 
 
 @dataclass(frozen=True)
@@ -80,13 +88,20 @@ def depends(argument: Any) -> bool:
     return isinstance(argument, Tensor) and argument.requires_grad
 
 
+def is_parameter(argument: Any) -> bool:
+    """Say whether something is a parameter; most tensors are plain ones, which torch is slow to tell."""
+    if type(argument) is Tensor:
+        return bool(getattr(argument, "_is_param", False))
+    return isinstance(argument, nn.Parameter)
+
+
 @no_type_check
 def sort_arguments(arguments: Iterable[Any], dependent: list[Tensor], parameters: list[Tensor]) -> None:
     """Find what depends on the stream, and parameters that would get a gradient, also in lists."""
     for argument in arguments:
         if isinstance(argument, Tensor):
             if argument.requires_grad:
-                (parameters if isinstance(argument, nn.Parameter) else dependent).append(argument)
+                (parameters if is_parameter(argument) else dependent).append(argument)
         elif isinstance(argument, (list, tuple)):
             sort_arguments(argument, dependent, parameters)
 

@@ -17,6 +17,7 @@ from .wording import tell_apart, token_labels
 
 __all__ = [
     "NamedRoute",
+    "choose_depths",
     "cut_routes",
     "lay_out_depths",
     "list_routes",
@@ -58,7 +59,7 @@ def lay_out_depths(document: Document, top: int | None = None, *, all_depths: bo
     biased = any(bias)
     amounts = [[*row, added] if biased else list(row) for row, added in zip(by_depth, bias, strict=True)]
     read = find_reading_depth(document)
-    chosen = range(len(amounts)) if all_depths else _choose_depths(amounts, read, top or _MOST_ROWS)
+    chosen = range(len(amounts)) if all_depths else choose_depths(amounts, read, top or _MOST_ROWS)
     columns = token_labels(document)
     rows = {
         depth: Row(str(depth), tuple(amounts[depth]), note="◂ scores" if depth == read else "")
@@ -83,7 +84,7 @@ def measure_moves(amounts: Sequence[Sequence[float]]) -> list[float]:
     ]
 
 
-def _choose_depths(amounts: Sequence[Sequence[float]], read: int, most: int) -> list[int]:
+def choose_depths(amounts: Sequence[Sequence[float]], read: int, most: int) -> list[int]:
     """Choose first and last, the one that is read, both sides of where most moves, and every n-th."""
     last, moves = len(amounts) - 1, measure_moves(amounts)
     busiest = sorted(range(last), key=lambda block: -moves[block])

@@ -183,6 +183,8 @@ def describe_translation(document: Document) -> Wording:
         "question": ask(document),
         "subtitle": read_measure(document).summary,
         "lead": lead,
+        "depths": "Where the logit of the chosen word is: down the decoder, where the source has what blocks "
+        "above read of it, then down the encoder. Every row, with what biases add above it, adds up to it.",
         "share": "share of the source",
         "low_share": f"below {below}: possibly hallucinated",
         "steps": [_describe_step(choice, [] if foil is None else [foil], own) for choice, foil, own in steps],

@@ -181,7 +181,8 @@ def _table(grid: Grid, width: int, numbers: bool) -> Iterator[Text]:
         yield Text("")
         yield frame.row(grid.sum, numbers=numbers)
         if not numbers:
-            yield frame.line("", [_number(grid.sum.values[index]) for index in frame.columns])
+            sums = [_number(grid.sum.values[at], _size(grid.columns[at])) for at in frame.columns]
+            yield frame.line("", sums)
     if len(frame.columns) < len(grid.columns):
         what, how = "words" if grid.by == "word" else "tokens", "--by token --top 20, "
         shown = f"{len(frame.columns)} of {len(grid.columns)} {what} fit"
@@ -201,10 +202,8 @@ class _Frame:
         """Return a row of tokens (or numbers) on the colours of their values."""
         cells = [
             ""
-            if row.values[index] is None
-            else _number(row.values[index])
-            if numbers
-            else self.grid.columns[index]
+            if (value := row.values[index]) is None
+            else (_number(value, _size(self.grid.columns[index])) if numbers else self.grid.columns[index])
             for index in self.columns
         ]
         largest = self.grid.scale_of(row)
@@ -296,5 +295,5 @@ def _cut(text: str, size: int) -> str:
     return set_cell_size(text, size) if cell_len(text) <= size else set_cell_size(text, size - 1) + "…"
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else signed(value)
+def _number(value: float | None, size: int | None = None) -> str:
+    return "" if value is None else signed(value, size)

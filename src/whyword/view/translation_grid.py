@@ -1,21 +1,19 @@
 """What every picture of a translation shows: explained words or tokens over those of source and prefix."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..attribute.methods import TRANSLATION_METHODS, measure_of
 from ..document.kinds import Document, read_measure
 from ..errors import InputError
 from .grid import Grid, Row
-from .wording import label
+from .translation_columns import Groups, group_tokens
+from .translation_depths import lay_out_translation_depths
 
 __all__ = ["TRANSLATION_VIEWS", "at_block", "lay_out_translation"]
 
-TRANSLATION_VIEWS = ("word", "token")
+TRANSLATION_VIEWS = ("word", "token", "depth")
 FLAG = "⚑"
-
-Groups = list[tuple[str, list[int]]]
-"""Columns or rows, as they are shown, with the tokens that each stands for."""
 
 
 def at_block(document: Document, block: int | None) -> Document:
@@ -35,16 +33,18 @@ def at_block(document: Document, block: int | None) -> Document:
 
 
 def lay_out_translation(document: Document, by: str = "word", top: int | None = None) -> Grid:
-    """Lay out a translation by word or token; `top`: only the N strongest columns."""
+    """Lay out a translation by word, token or depth; `top`: only the N strongest columns, or N depths."""
     if by not in TRANSLATION_VIEWS:
-        raise InputError(f"by is {by!r}.", f"A translation is shown by {' or '.join(TRANSLATION_VIEWS)}.")
+        raise InputError(f"by is {by!r}.", f"A translation is shown by {', '.join(TRANSLATION_VIEWS)}.")
+    if by == "depth":
+        return lay_out_translation_depths(document, top)
     if top is not None and top < 1:
         raise InputError(f"top is {top}.", "Show at least one.")
     first, source = document["first"], document["source"]["tokens"]
-    sources = _group(document["source"], range(len(source)), by)
-    prefix = _group(document["target"], range(len(document["target"]["tokens"]) - 1), by)
+    sources = group_tokens(document["source"], range(len(source)), by)
+    prefix = group_tokens(document["target"], range(len(document["target"]["tokens"]) - 1), by)
     columns = [*sources, *((name, [len(source) + place for place in own]) for name, own in prefix)]
-    explained = _group(document["target"], range(first, len(document["target"]["tokens"])), by)
+    explained = group_tokens(document["target"], range(first, len(document["target"]["tokens"])), by)
     rows = [
         Row(
             name,
@@ -60,21 +60,6 @@ def lay_out_translation(document: Document, by: str = "word", top: int | None = 
         return grid
     strength = [max(abs(row.values[place] or 0.0) for row in rows) for place in range(len(columns))]
     return grid.pick(sorted(sorted(range(len(columns)), key=lambda place: -strength[place])[:top]))
-
-
-def _group(side: Mapping[str, Any], places: Iterable[int], by: str) -> Groups:
-    """Group tokens by word, or leave each alone."""
-    tokens, groups = side["tokens"], dict[int, list[int]]()
-    for place in places:
-        groups.setdefault(tokens[place]["word"] if by == "word" else place, []).append(place)
-    return [(_name(side["text"], [tokens[place] for place in own]), own) for own in groups.values()]
-
-
-def _name(text: str, tokens: Sequence[Mapping[str, Any]]) -> str:
-    """Name a group by the text that it covers."""
-    if tokens[0]["special"] or len(tokens) == 1:
-        return label(tokens[0]["text"])
-    return label(text[tokens[0]["start"] : max(token["end"] for token in tokens)])
 
 
 def _add_up(scores: Any, rows: Sequence[int], columns: Groups) -> tuple[float | None, ...]:

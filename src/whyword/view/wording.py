@@ -128,7 +128,7 @@ def contrast(document: Document) -> str | None:
 
 def share_legend(document: Document) -> str | None:
     """Say what the shares beside the rows of a translation are, and which are flagged."""
-    if document["source_shares"] is None:
+    if document["source_shares"] is None or "chosen" in document:  # by depth there are none
         return None
     below = f"{100 * document['threshold']:g} %"
     return f"right: the source's share · ⚑ below {below}: possibly hallucinated"
@@ -235,6 +235,14 @@ def explain_scores(document: Document, unit: str, by: str = "block") -> list[str
     """Say what scores are that do not add up to the logit (difference), and what depths and routes are."""
     if is_comparison(document):
         return []
+    if by == "depth" and is_translation(document):
+        name, flow = document.get("chosen_name"), document["joint_flow"]
+        which = "it" if name is None else f"“{name}”"
+        decoder, encoder = (len(flow[side][0]) - 1 for side in ("bias", "encoder_bias"))
+        return [
+            f"where all of {which} is: decoder {decoder} after its last block … 0 before its first, "
+            f"encoder {encoder} … 0 below it"
+        ]
     if by == "depth":
         last = len(document["ledger"]["mlp"])
         return [f"where all of it is: depth {last} after the last block … 0 before block 1"]
@@ -265,9 +273,11 @@ def say_hidden(count: int, what: str, *, summed: bool) -> str:
     return f"… {shown}{'; sums are of all' if summed else ''}."
 
 
-def signed(value: float) -> str:
-    """Write a number with its sign, none where nothing but zeros is shown."""
+def signed(value: float, size: int | None = None) -> str:
+    """Write a number with its sign, none where nothing but zeros is shown; `size`: in so many characters."""
     shown = f"{value:+.2f}"
+    if size is not None and len(shown) > size:
+        shown = f"{value:+.1f}" if len(f"{value:+.1f}") <= size else f"{value:+.0f}"
     return " 0.00" if shown in ("+0.00", "-0.00") else shown
 
 

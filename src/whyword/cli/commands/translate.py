@@ -22,6 +22,7 @@ class TranslationBy(str, Enum):
 
     word = "word"
     token = "token"
+    depth = "depth"
 
 
 TranslationMethod = Enum(  # type: ignore[misc]
@@ -66,8 +67,19 @@ def translate(
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
     by: Annotated[
-        TranslationBy, typer.Option("--by", metavar="VIEW", help="Show it by word or token.")
+        TranslationBy,
+        typer.Option("--by", metavar="VIEW", help="Show it by word or token, or where flow is by depth."),
     ] = TranslationBy.word,
+    word: Annotated[
+        int | None,
+        typer.Option(
+            "--word",
+            min=1,
+            metavar="N",
+            help="With --by depth: which word of the translation.",
+            show_default="that with a foil, or all together",
+        ),
+    ] = None,
     block: Annotated[
         int | None,
         typer.Option(
@@ -75,7 +87,10 @@ def translate(
         ),
     ] = None,
     top: Annotated[
-        int | None, typer.Option("--top", min=1, metavar="N", help="Show only the N strongest columns.")
+        int | None,
+        typer.Option(
+            "--top", min=1, metavar="N", help="Show only the N strongest columns; with --by depth, N depths."
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
@@ -101,6 +116,7 @@ def translate(
     from ...pipeline.one_translation import THRESHOLD, explain_translation
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format
+    from ...view.translation_depths import at_word
     from ...view.translation_grid import at_block
 
     for path in output or []:
@@ -113,6 +129,8 @@ def translate(
         raise InputError(
             "No model was named.", "Name a translation model, such as -m Helsinki-NLP/opus-mt-zh-en."
         )
+    if word is not None and by is not TranslationBy.depth:
+        raise InputError(f"--word {word} was given without --by depth.", "Add --by depth, or leave it out.")
     placed = _read_foil(foil)
     documents: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype, allow=allow or ()):
@@ -139,7 +157,7 @@ def translate(
         print_json(documents[0] if len(documents) == 1 else documents)
         return
     for document in shown:
-        _print(document, by.value, top)
+        _print(at_word(document, word) if by is TranslationBy.depth else document, by.value, top)
 
 
 def _read_foil(foil: str | None) -> tuple[str, int] | None:

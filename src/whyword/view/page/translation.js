@@ -11,6 +11,7 @@ import { predictionTable } from "./prediction_table.js";
 import { question, sentence, wordingOf } from "./sentences.js";
 import { headerRow } from "./token_columns.js";
 import { chosenScores, crossSum, sideColumns } from "./translation_columns.js";
+import { translationFlow } from "./translation_flow.js";
 import { LINK_LEAD, linkedSides } from "./translation_links.js";
 import { visibleText } from "./visible_text.js";
 
@@ -136,5 +137,5 @@ function showSteps({ translation, chosen }, places) {
     const name = element("h2", { class: "step" }, question(step));
     return [name, element("div", { class: "overview" }, predictionTable(step), ledgerTable(step))];
   });
-  chosen.replaceChildren(...parts.flat());
+  chosen.replaceChildren(...parts.flat(), ...translationFlow(translation, places, chosen.id));
 }
