@@ -2,7 +2,7 @@
 
     python examples/batch_to_csv.py prompts.txt words.csv
 
-The file of prompts has one per line. Every prediction is explained against its runner-up.
+The file of prompts has one per line. Every prediction is explained against its best rival.
 """
 
 import argparse

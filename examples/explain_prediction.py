@@ -14,7 +14,9 @@ def main() -> None:
     )
     parser.add_argument("prompt")
     parser.add_argument("--target", help="the word to explain (default: the model's first choice)")
-    parser.add_argument("--foil", default="auto", help="the word to compare it with (default: the runner-up)")
+    parser.add_argument(
+        "--foil", default="auto", help="the word to compare it with (default: its best rival)"
+    )
     parser.add_argument("--model", help="a hub name, a folder or a .gguf file (default: a small real model)")
     parser.add_argument("--output", default="report.html")
     options = parser.parse_args()

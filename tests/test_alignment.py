@@ -391,7 +391,10 @@ def test_the_command(shared: Path, tmp_path: Path) -> None:
 
     links = [each.sure for index, each in enumerate(found.sentences) if index != 2]
     assert score_links(zip(links, known.sentences, strict=True)).aer < 0.24
-    one = RUNNER.invoke(application, ["align", "我 读 书", "I read books", *model, "--json"])
+    saving = [part for name in ("a.html", "a.talp") for part in ("-o", str(tmp_path / name))]
+    one = RUNNER.invoke(application, ["align", "我 读 书", "I read books", *model, "--json", *saving])
+    assert one.stderr.count("Saved ") == 2
+    assert (tmp_path / "a.talp").read_text().startswith("1-1 2-2")
     assert json.loads(one.stdout)["links"][:2] == [[0, 0], [1, 1]]
     assert "pairs/s" in done.stderr
     assert "line 3: both sides are empty" in done.stderr

@@ -199,6 +199,13 @@ def test_the_command_writes_to_standard_output(
     expected = [whyword.align(m2m, own.split(), other.split()).to_pharaoh() for own, other in PAIRS]
     assert done.stdout.splitlines() == expected
     assert "line 2: both sides are empty" in done.stderr
+    files = [part for name in ("one", "two") for part in ("-o", str(tmp_path / name))]
+    saved = CliRunner().invoke(application, [*command[:-2], *files])
+    assert saved.exit_code == 0, saved.stderr
+    assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text() == done.stdout
+    assert saved.stderr.count("4 lines, pharaoh") == 2
+    wrong = CliRunner().invoke(application, [*command, *files])
+    assert "Links go to standard output and to files." in wrong.stderr
     assert torch.is_grad_enabled()
     both = CliRunner().invoke(application, [*command, "--reverse-model", "toy", "--format", "jsonl"])
     assert both.exit_code == 0, both.stderr

@@ -116,8 +116,8 @@ def test_json_and_nothing_else(folder: str) -> None:
     assert [document["method"] for document in json.loads(both)] == ["logit", "alti-logit"]
 
 
-def test_the_default_foil_is_the_runner_up(folder: str) -> None:
-    shown, _ = run("explain", PROMPT, "-m", folder, "--json")
+def test_the_runner_up_as_foil_and_no_foil(folder: str) -> None:
+    shown, _ = run("explain", PROMPT, "-m", folder, "--foil", "runner-up", "--json")
     choices, _ = run("predict", PROMPT, "-m", folder, "--top", "2", "--json")
     first, second = json.loads(choices)["choices"]
     document = json.loads(shown)
@@ -173,10 +173,15 @@ def test_files(folder: str, tmp_path: Path) -> None:
     assert set(names) == twice | {"e.html"}
 
 
-def test_a_prompt_from_stdin_and_ids_and_chat(folder: str, bare: str) -> None:
+def test_a_prompt_from_stdin_and_ids_and_chat(folder: str, bare: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(application, ["predict", "-", "-m", folder, "--json"], input=PROMPT + "\n")
-    expected, _ = run("predict", PROMPT, "-m", folder, "--json")
+    assert result.exit_code == 0, result.output
+    files = [str(tmp_path / "p.json"), str(tmp_path / "p.csv")]
+    saving = [part for file in files for part in ("-o", file)]
+    expected, said = run("predict", PROMPT, "-m", folder, "--json", *saving)
     assert result.stdout == expected
+    assert said == "".join(f"Saved {file}\n" for file in files)
+    assert json.loads(Path(files[0]).read_text()) == json.loads(expected)
     shown, _ = run("explain", "15 3 88", "-t", "7", "-f", "12", "--ids", "-m", bare, "--json")
     document = json.loads(shown)
     assert [token["id"] for token in document["tokens"]] == [15, 3, 88]
@@ -428,8 +433,10 @@ def test_a_reader_that_leaves(folder: str) -> None:
 
 def test_a_comparison(folder: str, tmp_path: Path) -> None:
     options = ["-t", "has", "-f", "have", "-m", folder]
-    shown, said = run("compare", PROMPT, *options, "--by", "word", "-o", str(tmp_path / "c.json"))
-    assert said == f"Saved {tmp_path / 'c.json'}\n"
+    files = [str(tmp_path / "c.json"), str(tmp_path / "all.csv")]
+    shown, said = run("compare", PROMPT, *options, "--by", "word", "-o", files[0], "-o", files[1])
+    assert said == "".join(f"Saved {file}\n" for file in files)
+    assert all(Path(file).stat().st_size > 100 for file in files)
     firsts = [line.split()[0] for line in shown.splitlines() if line.strip()]
     assert [first for first in firsts if first in COMPARED] == list(COMPARED)
     assert "= model, error" in shown
@@ -538,6 +545,13 @@ def test_datasets_are_names_and_data_is_a_folder(folder: str, tmp_path: Path) ->
 )
 def test_what_is_now_another_command_says_which(options: list[str], remedy: str) -> None:
     assert refused(*options)[1] == remedy
+
+
+def test_options_that_are_gone_are_not_suggested() -> None:
+    result = CliRunner().invoke(application, ["neurons", "--dataset", "ioi"])
+    assert result.exit_code == 2
+    assert "--target" in result.stderr
+    assert "--data," not in result.stderr
 
 
 def test_one_neuron_needs_no_folder() -> None:

@@ -1,23 +1,33 @@
 """Runs over datasets: what is measured, what is written, and that nothing is lost or mixed."""
 
 import csv
+import io
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from copy import copy
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from typer.testing import CliRunner
 
+import made_runs
 import whyword
 from whyword.cli import application
 from whyword.data import locate_tokens, read_datasets
 from whyword.evaluation import compare_with, evaluate, read_report
-from whyword.evaluation.evaluating import FOR_SOURCES
+from whyword.evaluation.evaluating import FOR_SOURCES, list_evaluated
+from whyword.evaluation.figures import FIGURES
 from whyword.evaluation.metrics import expect_reciprocal_rank
+from whyword.evaluation.panels import STYLE
+from whyword.evaluation.printed_tables import print_reports
 from whyword.evaluation.records import read_run
 
 import toy_tokenizers
@@ -285,7 +295,9 @@ def test_the_command_and_what_is_expected(folder: Path, tmp_path: Path) -> None:
     asked += ["--limit", "6", "--methods", "logit,random", "--faithfulness", "0"]
     shown, said = command(*asked)
     assert "builtin-aga" in shown
-    assert max(len(line) for line in shown.splitlines() if not line.startswith("model:")) <= 80
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "model:" not in shown
+    assert "model:tiny@" in command("table", str(out), "--signature")[0]
     assert "table.tex" in said
     report = read_report(out)
     mean = report.rows[0].cells["MRR"]["logit"].mean
@@ -309,11 +321,20 @@ def test_runs_side_by_side(run: Path) -> None:
 
 def test_figures(run: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
+    _, said = command("figures", str(run), str(run), code=2)
+    assert "Name one: --out DIR." in said
     shown, _ = command("figures", str(run), str(run), "--out", str(tmp_path))
     names = {"mrr", "mrr-by-block", "evidence", "difference", "parts"}
     assert {Path(line).name for line in shown.split()} == {f"{n}.{e}" for n in names for e in ("png", "svg")}
     assert b"ALTI-Logit" in (tmp_path / "mrr.svg").read_bytes()
     assert all(path.stat().st_size > 5000 for path in tmp_path.iterdir())
+
+
+def test_flow_comes_first_and_the_conventions_of_the_paper_have_its_methods_only() -> None:
+    published = ("erasure", "logit", "alti-logit", "gradient-norm", "gradient-x-input")
+    assert set(list_evaluated("paper")) == set(published)
+    assert list_evaluated(None) == ("flow", *list_evaluated("paper"))
+    assert list_evaluated(None, "paper") == list_evaluated("paper")
 
 
 def test_bad_input(model: whyword.Model, run: Path, tmp_path: Path) -> None:
@@ -340,8 +361,6 @@ def test_bad_input(model: whyword.Model, run: Path, tmp_path: Path) -> None:
 REFERENCE = {
     "aga": (0.82, 0.89),
     "dnaa": (0.64, 0.40),
-    "darn": (0.75, 0.60),
-    "ioi": (0.98, 0.88),
 }
 """MRR of logit and alti-logit on the default model, first 100 rows, evidence = the word."""
 
@@ -363,3 +382,83 @@ def test_the_default_model_on_published_data(smollm: whyword.Model, shared: Path
         for row in report.rows
     }
     assert found == {name: pytest.approx(numbers, abs=0.02) for name, numbers in REFERENCE.items()}
+
+
+@pytest.mark.parametrize("prefix", ["", "builtin-"])
+def test_no_label_of_a_figure_is_on_another(prefix: str) -> None:
+    """18 blocks, 14 datasets, 7 methods, a model with a long name: matplotlib says where every text is."""
+    matplotlib = pytest.importorskip("matplotlib")
+    long = "organisation/a-model-with-a-very-long-name-7b-instruct-v2"
+    runs = [made_runs.make_run(model, prefix=prefix) for model in ("smollm2-135m-instruct", long)]
+    for name, draw in FIGURES.items():
+        with matplotlib.rc_context(STYLE):
+            if (figure := draw(runs)) is None:
+                continue
+            figure.draw_without_rendering()
+            boxes = {text: place_of(text) for text in list_texts(figure) if text.get_text()}
+        assert len(boxes) > 20, name
+        for (one, first), (two, second) in combinations(boxes.items(), 2):
+            assert not overlap(first, second), (name, one.get_text(), two.get_text())
+        for text, box in boxes.items():
+            assert (box >= -1).all(), (name, text.get_text())
+            assert (box <= [figure.bbox.width + 1, figure.bbox.height + 1]).all(), (name, text.get_text())
+
+
+def list_texts(figure: Any) -> Iterator[Any]:
+    """Give the texts of a figure: titles, labels of axes and of ticks, legends."""
+    for legend in figure.legends:
+        yield from legend.get_texts()
+    for axes in figure.axes:
+        if not axes.axison:
+            continue
+        yield from (axes._left_title, *axes.texts)
+        for axis, place, limits in ((axes.xaxis, 0, axes.get_xlim()), (axes.yaxis, 1, axes.get_ylim())):
+            if not axis.get_visible():  # that of a twin
+                continue
+            yield axis.label
+            for label in axis.get_ticklabels():
+                if min(limits) <= label.get_position()[place] <= max(limits):
+                    yield label
+
+
+def place_of(text: Any) -> Any:
+    """Give the corners of a text, turned as it is."""
+    angle = text.get_rotation()
+    upright = copy(text)
+    if aslant := angle % 90:
+        upright.set_rotation(0)
+    box = upright.get_window_extent()
+    corners = np.array([[box.x0, box.y0], [box.x1, box.y0], [box.x1, box.y1], [box.x0, box.y1]])
+    if not aslant:
+        return corners
+    anchor = text.get_transform().transform(text.get_position())
+    turn = np.radians(angle)
+    return (corners - anchor) @ [[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]] + anchor
+
+
+def overlap(one: Any, two: Any) -> bool:
+    """Tell whether two rectangles share points: no side of either is between them."""
+    sides = [box[corner + 1] - box[corner] for box in (one, two) for corner in (0, 1)]
+    return all(
+        (one @ side).max() > (two @ side).min() and (two @ side).max() > (one @ side).min() for side in sides
+    )
+
+
+def test_tables_of_two_models_fit_80_columns() -> None:
+    """Datasets are rows; no line is longer than the terminal, and every number of the table is there."""
+    runs = [made_runs.make_run("smollm2-135m-instruct"), made_runs.make_run("gemma-3-270m", seed=1)]
+    for width in (80, 140):
+        console = Console(width=width, record=True, file=io.StringIO())
+        print_reports([run.report for run in runs], console)
+        shown = console.export_text()
+        assert max(map(len, shown.splitlines())) <= width
+        for run in runs:
+            for row in (*run.report.rows, *run.report.groups):
+                for cell in row.cells["MRR"].values():
+                    assert f"{cell.mean:.3f}" in shown
+        words = " ".join(shown.split())
+        assert words.count("dnaa = determiner–noun agreement with an adjective;") == 1
+        assert "ALTI.L = ALTI-Logit" in words
+        assert "model:" not in shown
+        assert {line.split()[0] for line in shown.splitlines() if line.startswith("dnaa ")} == {"dnaa"}
+    assert shown.count("signature ") == 2

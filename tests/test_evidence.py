@@ -145,7 +145,8 @@ def test_the_command(pipeline: str, tmp_path: Path) -> None:
                 ("3", "", "are", "is", "keys", "keys"),
             ]
         )
-    done = CliRunner().invoke(application, ["evidence", str(path), "-p", "subject", "-o", str(out)])
+    command = ["evidence", str(path), "-p", "subject", "-o", str(out), "-o", str(tmp_path / "out.jsonl")]
+    done = CliRunner().invoke(application, command)
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines() == [
         "subject: the head of the subject",
@@ -157,7 +158,9 @@ def test_the_command(pipeline: str, tmp_path: Path) -> None:
         "  row 1: The sons of Frank | file 'The sons of', rule 'The sons of Frank'",
         "  row 3:  | file 'keys', rule nothing",
     ]
-    assert "out.csv has 4 rows, 3 with evidence" in done.stderr
+    for name in ("out.csv", "out.jsonl"):
+        assert f"{name}: 4 rows, 3 with evidence" in done.stderr
+        assert (tmp_path / name).stat().st_size > 100
     rows = list(csv.DictReader(out.open(newline="")))
     assert list(rows[0]) == ["", *PAIR, "target", "target_phrase", "target_span", "target_phrase_span"]
     assert [row["target_span"] for row in rows] == ["4:7", "4:8", "4:8", "NA"]

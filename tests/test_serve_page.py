@@ -110,7 +110,7 @@ def wait_until(tab: Any, expression: str) -> None:
 
 
 def run(tab: Any, state: str = "done") -> None:
-    tab.get_by_role("button", name="Run").click()
+    tab.get_by_role("button", name="Run", exact=True).click()
     settle(tab, state)
 
 
@@ -168,10 +168,18 @@ def test_choose_target_and_foil_and_open_heads(show: Show, toy: whyword.Model) -
     choices = whyword.predict(toy, PROMPT)
     rows = tab.locator(".candidates tbody tr")
     rows.first.wait_for()
-    # Words for another prompt are forgotten: the first choice against the runner-up.
+    # Words for another prompt are forgotten: the first choice against its best rival, or the runner-up.
     assert tab.locator("#target").input_value() == tab.locator("#foil").input_value() == ""
-    pressed = tab.locator(".part[aria-pressed=true]").evaluate_all("all => all.map(one => one.dataset.token)")
-    assert pressed == [str(choices[0].id), str(choices[1].id)]
+    pressed = "all => all.map(one => one.dataset.token)"
+    both = tab.get_by_role("group", name="Compare with").get_by_role("button")
+    for index, foil in enumerate([whyword.explain(toy, PROMPT).foil, choices[1]]):
+        both.nth(index).click()
+        settle(tab)
+        tab.locator(f".switch.rivals button:nth-child({index + 1})[aria-pressed=true]").wait_for()
+        found = tab.locator(".part[aria-pressed=true]").evaluate_all(pressed)
+        assert found == [str(choices[0].id), str(foil.id)]
+    assert "foil=runner-up" in tab.url
+    assert "several tokens" not in tab.locator("#words-note").text_content()
     assert rows_of(tab, ".candidates tbody tr")[0][1].startswith(f"{100 * choices[0].probability:.2}"[:3])
 
     candidate(tab, 3, "why").click()
@@ -676,7 +684,7 @@ def test_cancel_and_ask_again(show: Show) -> None:
     tab.get_by_role("button", name="Compare methods").click()
     settle(tab)
     tab.get_by_role("textbox", name="Prompt").fill(LONG)
-    tab.get_by_role("button", name="Run").click()
+    tab.get_by_role("button", name="Run", exact=True).click()
     tab.wait_for_selector("body[data-state=running]")
     wait_until(tab, "/\\d/.test(document.querySelector('.progress').textContent)")
     assert tab.locator(".column").get_attribute("aria-busy") == "true"
@@ -685,7 +693,7 @@ def test_cancel_and_ask_again(show: Show) -> None:
     assert tab.locator(".progress").text_content() == "Cancelled."
     assert not tab.get_by_role("button", name="Cancel").is_visible()
     # A new question ends the one before it.
-    tab.get_by_role("button", name="Run").click()
+    tab.get_by_role("button", name="Run", exact=True).click()
     tab.wait_for_selector("body[data-state=running]")
     tab.get_by_role("button", name="Explain").click()
     tab.get_by_role("textbox", name="Prompt").fill(PROMPT)
@@ -802,7 +810,7 @@ def test_nothing_is_wider_than_a_phone(show: Show, translator: whyword.Model) ->
         assert tab.evaluate("document.documentElement.scrollWidth") <= 360, fragment
         assert tab.locator(".report").bounding_box()["width"] > 320, fragment
         for name in ("Copy link", "Save HTML", "Save JSON", "Run"):
-            assert tab.get_by_role("button", name=name).is_visible()
+            assert tab.get_by_role("button", name=name, exact=True).is_visible()
 
 
 def test_a_phone_shows_few_candidates_first(show: Show) -> None:

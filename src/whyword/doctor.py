@@ -18,9 +18,10 @@ from .models.model import Model
 from .models.open import name_source, open_model, read_config, read_dtype
 from .models.testing.shrink import make_small
 from .models.testing.tiny_families import TRANSLATORS, build, find_present
-from .pipeline.loading import find_source, probe, prove
+from .pipeline.loading import find_source, prove
 from .runs.progress import report
 from .trace import Places, Plan, record
+from .trace.causality import probe, probe_sources
 
 __all__ = ["Diagnosis", "diagnose", "diagnose_families", "open_to_diagnose"]
 
@@ -163,7 +164,7 @@ def _try_flow(model: Model, ids: list[int]) -> str | None:
     """Prove flow of the last prediction, and of the sum of all; return what is wrong, if anything is."""
     prompts, sources = [ids], None
     if model.encoder_stack is not None:
-        prompts, sources = [ids[::-1]] * 2, [ids, ids[: len(ids) // 2 + 1]]
+        prompts, sources = [ids[::-1]] * 2, probe_sources(ids)
     places = Places((range(len(ids)),) * len(prompts))
     try:
         trace = record(model, prompts, places, Plan(frozen=True), sources)

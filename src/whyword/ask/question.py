@@ -12,12 +12,11 @@ from ..errors import InputError
 from ..ledger import Target
 from ..models.model import Model
 from ..tokens import Tokens
-from .prompt import continue_prompt, require_tokens
+from .foil_names import AUTO, RUNNER_UP
+from .prompt import continue_prompt, extend_prompt, require_tokens
+from .rival import find_rival
 
-__all__ = ["AUTO", "Question", "choose", "first_difference", "pose"]
-
-AUTO = "auto"
-"""The foil that means the model's runner-up."""
+__all__ = ["Question", "choose", "first_difference", "pose"]
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,10 @@ class Question:
     target: int | None
     """None: the model's first choice."""
     foils: tuple[int, ...]
-    runner_up: bool
-    """Whether the foil is the model's runner-up."""
+    chosen: str | None = None
+    """How the model itself chooses the foil: AUTO or RUNNER_UP; None: it does not."""
+    word: str | None = None
+    """The target as it is written, where it has several tokens and the model chooses the foil."""
 
 
 def pose(
@@ -38,15 +39,16 @@ def pose(
 ) -> Question:
     """Find the first token where target and foils differ, and the tokens that are forced before it."""
     foils = _several(foil)
-    runner_up = foils == [AUTO]
+    chosen = next((name for name in (AUTO, RUNNER_UP) if foils == [name]), None)
     if target is None:
-        if foils and not runner_up:
+        if foils and chosen is None:
             first = [_ids_of(model, prompt, word)[0] for word in foils]
-            return Question((), None, tuple(first), runner_up=False)
-        return Question((), None, (), runner_up)
+            return Question((), None, tuple(first))
+        return Question((), None, (), chosen)
     wanted = _ids_of(model, prompt, target)
-    if runner_up or not foils:
-        return Question((), wanted[0], (), runner_up)
+    if chosen is not None or not foils:
+        word = _spell(model, prompt, wanted) if chosen == AUTO and len(wanted) > 1 else None
+        return Question((), wanted[0], (), chosen, word)
     others = [_ids_of(model, prompt, word) for word in foils]
     places = {first_difference(target, wanted, word, ids) for word, ids in zip(foils, others, strict=True)}
     if len(places) > 1:
@@ -55,19 +57,19 @@ def pose(
             "Explain them one at a time.",
         )
     place = places.pop()
-    return Question(
-        tuple(wanted[:place]), wanted[place], tuple(ids[place] for ids in others), runner_up=False
-    )
+    return Question(tuple(wanted[:place]), wanted[place], tuple(ids[place] for ids in others))
 
 
-def choose(question: Question, logits: Float[Tensor, " vocab"]) -> Target:
-    """Fill in what the model decides: its first choice, its runner-up."""
-    if question.target is not None and not question.runner_up:
-        return Target(question.target, question.foils)
-    best = logits.topk(min(2, logits.shape[0])).indices.tolist()
-    target = best[0] if question.target is None else question.target
-    if question.runner_up:
+def choose(model: Model, before: Tokens, question: Question, logits: Float[Tensor, " vocab"]) -> Target:
+    """Fill in what the model decides after a context: its first choice, and the foil."""
+    target = int(logits.argmax()) if question.target is None else question.target
+    if question.chosen == AUTO:
+        return Target(target, (find_rival(model, before, target, logits, question.word),))
+    if question.chosen == RUNNER_UP:
+        best = logits.topk(min(2, logits.shape[0])).indices.tolist()
         return Target(target, (best[1] if target == best[0] else best[0],))
+    if question.target is not None:
+        return Target(target, question.foils)
     if target in question.foils:
         raise InputError(
             f"The model's first choice is the foil itself (token {target}).",
@@ -94,6 +96,11 @@ def _ids_of(model: Model, prompt: Tokens, word: str | int) -> list[int]:
         raise InputError(f"A target or foil cannot be {word!r}.", "Pass a word or a token id.") from None
     require_tokens(model, ids)
     return ids
+
+
+def _spell(model: Model, prompt: Tokens, ids: list[int]) -> str:
+    """Return the text of a word of several tokens, as it stands after a prompt."""
+    return extend_prompt(model, prompt, ids).text[len(prompt.text) :]
 
 
 def first_difference(target: str | int, wanted: list[int], foil: str | int, other: list[int]) -> int:

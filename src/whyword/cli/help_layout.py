@@ -18,9 +18,18 @@ class Command(TyperCommand):
         return [_leave_out_type(param) for param in super().get_params(ctx)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of a command line; options of several values may be followed by all of them."""
+        """Read the words of a command line; options of several values may be followed by all of them.
+
+        An option that is gone is not suggested for one that does not exist.
+        """
         several = {name for param in self.get_params(ctx) if param.metavar == SEVERAL for name in param.opts}
-        parsed: list[str] = super().parse_args(ctx, _repeat_options(args, several))
+        try:
+            parsed: list[str] = super().parse_args(ctx, _repeat_options(args, several))
+        except Exception as error:  # typer and click each have their own class of it
+            hidden = {name for param in self.params if getattr(param, "hidden", False) for name in param.opts}
+            if close := getattr(error, "possibilities", None):
+                error.possibilities = [name for name in close if name not in hidden]  # type: ignore[attr-defined]
+            raise
         return parsed
 
 

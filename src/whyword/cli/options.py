@@ -91,8 +91,8 @@ FoilWords = Annotated[
         "--foil",
         "-f",
         metavar="WORD",
-        help="The word it is compared with; of several, their mean.",
-        show_default="the runner-up",
+        help="The word it is compared with; of several, their mean. runner-up: the likeliest other token.",
+        show_default="the best rival of its kind",
     ),
 ]
 NoFoil = Annotated[

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..ask.foil_names import AUTO, RUNNER_UP
 from ..errors import InputError
 from .prompt_files import fill_documents, read_documents, read_file, read_turns
 from .reporting import show_progress
@@ -184,7 +185,7 @@ def read_word(text: str | None, ids: bool) -> str | int | None:
     """Read a target or foil: a word, or a token id."""
     from ..tokens.encoding import require_unicode
 
-    if text is None or not ids:
+    if text is None or not ids or text in (AUTO, RUNNER_UP):
         return None if text is None else require_unicode(text)
     if not _is_id(text):
         raise InputError(f"{text[:40]!r} is not a token id.", "With --ids, target and foils are token ids.")

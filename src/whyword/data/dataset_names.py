@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from ..errors import InputError
 
-__all__ = ["BUILTIN", "GROUPS", "PUBLISHED", "SOURCES", "SUITE", "Published", "expand_names"]
+__all__ = ["BUILTIN", "GROUPS", "PUBLISHED", "SOURCES", "SUITE", "Published", "expand_names", "spell_out"]
 
 BUILTIN = "builtin"
 
@@ -40,6 +40,20 @@ _BLIMP = {
     "ipsv": ("irregular_plural_subject_verb_agreement_1", "subject"),
     "rpsv": ("regular_plural_subject_verb_agreement_1", "subject"),
 }
+_WORDS = {
+    "aga": "anaphor gender agreement",
+    "ana": "anaphor number agreement",
+    "asp": "passive with an animate agent",
+    "dna": "determiner–noun agreement",
+    "dnai": "determiner–noun agreement, irregular plurals",
+    "dnaa": "determiner–noun agreement with an adjective",
+    "dnaai": "determiner–noun agreement with an adjective, irregular plurals",
+    "npi": "licensing of negative polarity items",
+    "darn": "subject–verb agreement past a relational noun",
+    "ipsv": "subject–verb agreement, irregular plurals",
+    "rpsv": "subject–verb agreement, regular plurals",
+}
+"""The BLiMP paradigms in words."""
 _SPELLINGS = {"determiner_noun_agreement_with_adjective_1": ("determiner_noun_agreement_with_adj_1",)}
 """Other names that a paradigm was published under."""
 _SVA_FILES = ("lgd_dataset", "lgd_dataset_partial", "sva")
@@ -62,12 +76,10 @@ PUBLISHED: dict[str, Published] = {
 SUITE: dict[str, Published] = {
     f"{BUILTIN}-{name}": Published(f"{BUILTIN}-{name}", title, BUILTIN, phenomenon, (), attractors)
     for name, title, phenomenon, attractors in (
-        ("aga", "anaphor gender agreement", "anaphor", None),
-        ("ana", "anaphor number agreement", "anaphor", None),
-        ("asp", "passive with an animate agent", "passive", None),
-        ("dna", "determiner–noun agreement", "determiner", None),
-        ("dnaa", "determiner–noun agreement with an adjective", "determiner", None),
-        ("npi", "licensing of negative polarity items", "npi", None),
+        *(
+            (name, _WORDS[name], _BLIMP[name][1], None)
+            for name in ("aga", "ana", "asp", "dna", "dnaa", "npi")
+        ),
         ("sva-0", "subject–verb agreement, no attractor", "subject", 0),
         *(
             (f"sva-{count}", f"subject–verb agreement, {words}", "subject", count)
@@ -120,6 +132,11 @@ def expand_names(names: Sequence[str], builtin: bool = False) -> list[str]:
     if not found:
         raise InputError("No dataset was named.", _say_known(builtin))
     return list(found)
+
+
+def spell_out(name: str, title: str) -> str:
+    """Return the name of a dataset in words; its title where it is not one of ours."""
+    return _WORDS.get(name, title)
 
 
 def _unknown(name: str, wanted: str, builtin: bool) -> InputError:

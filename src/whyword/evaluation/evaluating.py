@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ask.start_of_text import find_start
-from ..attribute.methods import METHODS, PUBLISHED, measure_of
+from ..attribute.methods import DEFAULT_METHOD, METHODS, PUBLISHED, measure_of
 from ..data import Dataset, Span, add_evidence, read_datasets
 from ..errors import InputError
 from ..ledger import Target
@@ -74,7 +74,8 @@ def evaluate(
     `datasets`: names or groups ("blimp", "sva", "ioi", "builtin"); `data`: the folder with their files,
     "builtin", or None for the hub. `methods`: names ("flow@9": flow at depth 9), "paper" (those of its
     table), "sources" (those that documents and turns are compared by) or "all"; None: sources where all
-    datasets have documents or turns, otherwise paper. `conventions`: "ours" or "paper";
+    datasets have documents or turns, otherwise flow and those of the paper's table, and with the paper's
+    conventions only these. `conventions`: "ours" or "paper";
     `evidence`: "word", "phrase" or "paper", to override that of the conventions. `limit`: rows of each
     dataset. `faithfulness`: the share of tokens erased to measure it, or None; of documents and turns, one is
     erased. `pipeline`: the spaCy pipeline that finds evidence where files have none. `start`: what stands
@@ -87,8 +88,9 @@ def evaluate(
     rules = find_conventions(conventions, evidence)
     swapping = None if swaps is None else Swaps(swaps, tuple(swap_depths), seed)
     found = read_datasets(datasets, data)
-    chosen = methods or ("sources" if all(dataset.ranks_parts for dataset in found) else "paper")
-    settings = Settings(list_evaluated(chosen), rules, limit, faithfulness, batch_size, seed, swapping)
+    chosen = methods or ("sources" if all(dataset.ranks_parts for dataset in found) else None)
+    listed = list_evaluated(chosen, rules.name)
+    settings = Settings(listed, rules, limit, faithfulness, batch_size, seed, swapping)
     _require_fitting(model, settings, found)
     read = [_complete(dataset, settings, pipeline) for dataset in found]
     folder, own = Path(out), "tokenizer" if rules.name == "paper" else None
@@ -120,8 +122,13 @@ def _require_fitting(model: Model, settings: Settings, datasets: Sequence[Datase
         require_swaps(model, settings.swaps)
 
 
-def list_evaluated(methods: str | Sequence[str]) -> tuple[str, ...]:
-    """Turn a set, a name or names into names of methods; random is a column of every table."""
+def list_evaluated(methods: str | Sequence[str] | None, conventions: str = "ours") -> tuple[str, ...]:
+    """Turn a set, a name or names into names of methods; random is a column of every table.
+
+    None: the default method first, then those of the paper's table; with its conventions these alone.
+    """
+    if methods is None:
+        return PUBLISHED if conventions == "paper" else (DEFAULT_METHOD, *PUBLISHED)
     if methods == "paper":
         return PUBLISHED  # random is a column of every table
     if methods == "sources":

@@ -21,6 +21,7 @@ from .panels import (
     Run,
     explain_colours,
     lay_panels,
+    name_datasets,
     number_blocks,
     say_instead,
     title_panel,
@@ -104,7 +105,7 @@ def _draw_bars(runs: Sequence[Run], metric: str, label: str) -> "Figure":
             axes.set_ylim(0, 1.02)
         else:
             axes.axhline(0, color="#9aa5ae", linewidth=0.5)
-        axes.set_xticks(range(len(rows)), [row.name for row in rows])
+        name_datasets(axes, [row.name for row in rows])
         axes.set_ylabel(label)
         axes.set_title(run.name, loc="left")
     explain_colours(figure, panels[0])
@@ -211,7 +212,7 @@ def draw_evidence(runs: Sequence[Run]) -> "Figure":
                 )
             axes.bar([0], [0], color=colour, label=label)
         axes.axhline(0, color="#9aa5ae", linewidth=0.5)
-        axes.set_xticks(range(len(run.records)), list(run.records))
+        name_datasets(axes, list(run.records))
         axes.set_ylabel("update of evidence (logits)")
         axes.set_title(f"{run.name}, {title_name(method)}", loc="left")
     explain_colours(figure, panels[0])
@@ -226,7 +227,7 @@ def draw_differences(runs: Sequence[Run]) -> "Figure":
         differences = [[record.difference for record in records] for records in run.records.values()]
         axes.boxplot(differences, positions=range(len(differences)), manage_ticks=False, **BOX, **PALE)
         axes.axhline(0, color="black", linewidth=0.8, linestyle=":")
-        axes.set_xticks(range(len(differences)), list(run.records))
+        name_datasets(axes, list(run.records))
         axes.set_ylabel("logit difference")
         axes.set_title(f"{run.name}: above 0 the model prefers the target", loc="left")
     return figure

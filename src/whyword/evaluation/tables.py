@@ -16,6 +16,7 @@ __all__ = [
     "lay_out",
     "lay_out_depths",
     "lay_out_positions",
+    "list_columns",
     "list_metrics",
     "save_tables",
     "say_depth",
@@ -44,7 +45,7 @@ def lay_out(
     headings = ["", "n", "skipped"]
     for report in reports:
         label = f"{report.settings['model']}: " if several else ""
-        headings += [f"{label}{name}" for name in _columns(report, metric)]
+        headings += [f"{label}{name}" for name in list_columns(report, metric)]
     return Sheet(
         metric,
         tuple(headings),
@@ -163,7 +164,8 @@ def list_metrics(reports: Sequence[Report]) -> list[str]:
     return list(dict.fromkeys(metric for report in reports for row in report.rows for metric in row.cells))
 
 
-def _columns(report: Report, metric: str) -> list[str]:
+def list_columns(report: Report, metric: str) -> list[str]:
+    """Name the columns that a run has in the table of a metric."""
     names = [title_name(method) for method in report.methods]
     return ["accuracy", *names, "Random", "Distance"] if metric == "MRR" else names
 
@@ -184,7 +186,7 @@ def _lay_row(
     cells = [first.name, str(first.used), str(sum(first.skipped.values()))]
     for row, report in zip(rows, reports, strict=True):
         if row is None or metric not in row.cells:
-            cells += ["–"] * len(_columns(report, metric))
+            cells += ["–"] * len(list_columns(report, metric))
             continue
         means = row.cells[metric]
         shown = [write(means[method]) for method in report.methods]

@@ -47,5 +47,8 @@ def record_examples(model: Model, asked: Sequence[Asked], plan: Plan) -> Iterato
 def _record(model: Model, batch: Sequence[Asked], plan: Plan) -> Recorded:
     contexts = [each.context for each in batch]
     trace = record(model, [context.ids for context in contexts], last_places(contexts), plan)
-    targets = tuple(choose(each.question, logits) for each, logits in zip(batch, trace.logits, strict=True))
+    targets = tuple(
+        choose(model, each.context, each.question, logits)
+        for each, logits in zip(batch, trace.logits, strict=True)
+    )
     return Recorded(tuple(batch), trace, targets, settle(model, trace, targets))

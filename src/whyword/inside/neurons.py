@@ -179,7 +179,7 @@ def neurons(
     context, question = ask(model, prompt, target, foil)
     plan = make_plan(model, Request(1, len(context)), Plan(neurons=True), max_memory)
     trace = record(model, [context.ids], last_places([context]), plan)
-    targets = [choose(question, trace.logits[0])]
+    targets = [choose(model, context, question, trace.logits[0])]
     (compared,) = compare_trace(model, [context], trace, targets, ["logit"], [len(question.forced)])
     explanation = compared["logit"]
     entries = list(settle_neurons(model, trace, targets))[::-1]

@@ -40,5 +40,5 @@ def read_likelihoods(readout: Readout, targets: Sequence[Target]) -> Likelihoods
 def read_ranks(readout: Readout, targets: Sequence[Target]) -> Int[Tensor, "prediction choice"]:
     """Read the places of targets and foils among all tokens, the likeliest being 1, on the CPU."""
     chosen = read_choices(readout.logits, targets)
-    likelier = [(readout.logits > each[:, None]).sum(-1) for each in chosen.unbind(1)]
-    return torch.stack(likelier, 1).cpu() + 1
+    likelier = [(readout.logits > each[:, None]).sum(-1, dtype=torch.int32) for each in chosen.unbind(1)]
+    return torch.stack(likelier, 1).cpu().long() + 1

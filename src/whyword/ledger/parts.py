@@ -132,7 +132,7 @@ class AttentionPart(Part):
     ) -> tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]:
         """Return the sum of what all heads write, and the sum of their squared lengths."""
         heads = context @ self.weights[block]
-        return heads.sum(0), heads.square().sum((0, 2))
+        return heads.sum(0), torch.linalg.vector_norm(heads, dim=2).square().sum(0)
 
 
 @dataclass(frozen=True)

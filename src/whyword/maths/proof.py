@@ -87,6 +87,12 @@ class Identity(Enum):
         "those of its ids",
         "It reads embeddings in another way than ids: use a method without gradients.",
     )
+    GREEDY = (
+        "logit of the token that was generated",
+        "the largest logit",
+        "The network predicts something else with its cache than without: set generation_config.use_cache to "
+        "False.",
+    )
     SOURCE_EMBEDDINGS = ("logits of the source's embeddings", "those of its ids", "")
 
     def __init__(self, found: str, expected: str, hint: str) -> None:

@@ -127,11 +127,6 @@ class Model:
         return LoadedStack(stack, module, blocks_of(module, stack), causal=False)
 
     @cached_property
-    def modules(self) -> tuple[nn.Module, ...]:
-        """All modules of the network."""
-        return tuple(self.network.modules())
-
-    @cached_property
     def parameters(self) -> tuple[Tensor, ...]:
         """All parameters of the network."""
         return tuple(self.network.parameters())
@@ -154,7 +149,11 @@ class Model:
     @property
     def unembedding_rows(self) -> Float[Tensor, "vocab unembedded"]:
         """U: one row per token."""
-        return cast(Tensor, self.unembedding.weight).detach()
+        weight = getattr(self.unembedding, "weight", None)
+        if not isinstance(weight, Tensor):
+            wrong = f"The unembedding of {self.name} ({type(self.unembedding).__name__}) is not one matrix."
+            raise ModelError(wrong, "Unwrap it: its rows are read.")
+        return weight.detach()
 
     @property
     def vocabulary(self) -> int:

@@ -239,7 +239,7 @@ def _compare_together(
     refused: dict[int, InputError] = {}
     for each, logits in zip(batch, trace.logits, strict=True):
         try:
-            targets.append(choose(each.question, logits))
+            targets.append(choose(model, each.context, each.question, logits))
         except InputError as error:
             refused[each.number] = _refuse(each.number, error)
             targets.append(Target(int(logits.argmax())))

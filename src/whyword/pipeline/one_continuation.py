@@ -2,20 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import groupby
 from operator import index
 from typing import Any
 
 import torch
 
+from ..ask.foil_names import AUTO, RUNNER_UP
 from ..ask.prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require_tokens
-from ..ask.question import AUTO, Question, choose
+from ..ask.question import Question, choose
 from ..attribute import METHODS, Predictions
 from ..attribute.flow import find_depth, trace_sum
 from ..attribute.methods import DEFAULT_METHOD
 from ..errors import InputError
 from ..ledger import Target
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
 from ..results.continuation import Continuation, OnDemand, add_explanations
 from ..results.explanation import Explanation
@@ -42,15 +43,19 @@ def explain_continuation(
     """Explain every token of a continuation from one recorded pass, or a few.
 
     `continuation`: text or token ids; None: what the model generates greedily, up to `new_tokens` tokens.
-    `foil`: "auto": the runner-up at each position; None: no contrast. `.sum()` explains the whole
-    continuation, `.sum(tokens=(3, 9))` some of it. By flow, tokens are explained when they are asked for, and
-    the result holds what was recorded until then: `.complete()` explains all and lets go of it.
+    `foil`: "auto": the best-ranked rival at each position (see `explain`); "runner-up": the likeliest other
+    token; None: no contrast. `.sum()` explains the whole continuation, `.sum(tokens=(3, 9))` some of it. By
+    flow, tokens are explained when they are asked for, and the result holds what was recorded until then:
+    `.complete()` explains all and lets go of it.
     `depth`, `max_memory`: see `explain`.
     """
     names = list_methods([method])
     require_depth(require_decoder(model), depth, names)
-    if foil not in (None, AUTO):
-        raise InputError(f"foil is {foil!r}.", 'The foil of a continuation is None or "auto": the runner-up.')
+    if foil not in (None, AUTO, RUNNER_UP):
+        raise InputError(
+            f"foil is {foil!r}.",
+            f'The foil of a continuation is None, "{AUTO}" (the best rival) or "{RUNNER_UP}".',
+        )
     tokens = read_prompt(model, prompt)
     ids = _continuation_ids(model, tokens, continuation, new_tokens)
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
@@ -61,9 +66,12 @@ def explain_continuation(
         lengths = [*group]
         longest, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
         trace = record_contexts(model, [longest], places, names, max_memory)
+        predicted = ids[lengths[0] - len(tokens) :][: len(lengths)]
+        if continuation is None:
+            _require_greedy(model, trace, predicted)
         targets = [
-            choose(Question((), id_, (), runner_up=foil == AUTO), logits)
-            for id_, logits in zip(ids[lengths[0] - len(tokens) :], trace.logits, strict=False)
+            choose(model, context.first(length), Question((), id_, (), foil), logits)
+            for length, id_, logits in zip(lengths, predicted, trace.logits, strict=True)
         ]
         if METHODS[method].frozen:
             passes.append(_keep_pass(model, longest, trace, targets, method, depth))
@@ -71,6 +79,19 @@ def explain_continuation(
             compared = compare_trace(model, [longest], trace, targets, names, [0], depth)
             explained += [comparison[method] for comparison in compared]
     return Continuation(_Recorded(tuple(passes), range(len(ids))) if passes else tuple(explained))
+
+
+def _require_greedy(model: Model, trace: Trace, generated: Sequence[int]) -> None:
+    """Prove that what was generated token by token, with a cache, is what the whole run predicts."""
+    largest = trace.logits.amax(-1)
+    require_close(
+        Identity.GREEDY,
+        [f"token {place + 1} of the continuation" for place in range(len(generated))],
+        found=trace.logits[range(len(generated)), generated],
+        expected=largest,
+        scale=trace.logits.abs().amax(-1),
+        tolerance=tolerance_of(model.dtype),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +106,7 @@ class _Pass:
         """Explain some of its tokens together, by one pull-back."""
         (flow,) = trace_sum(self.predictions, tokens)
         depth = find_depth(self.predictions.model, self.predictions.depth)
-        whole = reduce(add_explanations, (self.described[token] for token in tokens))
+        whole = add_explanations([self.described[token] for token in tokens])
         return replace(whole, traced=flow, by_block=flow.by_depth[depth][None].float())
 
 
@@ -141,7 +162,7 @@ class _Recorded(OnDemand):
             first += len(part.described)
             if own:
                 parts.append(part.explain_sum(own))
-        return reduce(add_explanations, parts)
+        return add_explanations(parts)
 
 
 def _continuation_ids(

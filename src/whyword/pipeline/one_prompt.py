@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..ask.prompt import Prompt, extend_prompt, read_prompt, token_text
+from ..ask.prompt import Prompt, extend_prompt, read_prompt, token_texts
 from ..ask.question import Question, choose, pose
 from ..attribute import METHODS, Predictions, find_methods, plan_methods
 from ..attribute.alti_logit import mix
@@ -44,12 +44,13 @@ def explain(
     """Explain why the next token of a prompt is the target and not the foil.
 
     `target`: a word or token id; None: the model's first choice. `foil`: the same, or several (the mean of
-    their directions); "auto": the model's runner-up; None: no contrast, the logit of the target itself. Words
-    of several tokens are explained at the first token where target and foil differ. `depth`: where flow is
-    read, from 0 (before block 1) to the number of blocks; None: a tenth of them. `parts`: what erasure erases
-    as a whole: sentence, turn, part …, or spans of characters by name, as in `Explanation.by`; None: each
-    token by itself. `max_memory`: bytes, or a text such as "2GB", that the explanation may take beyond the
-    forward pass; None: what is free.
+    their directions); "auto": the best-ranked rival of the target's kind (a word against a word, a function
+    word against a function word, never another spelling of the target); "runner-up": the likeliest other
+    token; None: no contrast, the logit of the target itself. Words of several tokens are explained at the
+    first token where target and foil differ. `depth`: where flow is read, from 0 (before block 1) to the
+    number of blocks; None: a tenth of them. `parts`: what erasure erases as a whole: sentence, turn, part …,
+    or spans of characters by name, as in `Explanation.by`; None: each token by itself. `max_memory`: bytes,
+    or a text such as "2GB", that the explanation may take beyond the forward pass; None: what is free.
     """
     asked: dict[str, Any] = {"target": target, "foil": foil, "depth": depth, "parts": parts}
     return compare(model, prompt, **asked, methods=[method], max_memory=max_memory)[method]
@@ -77,7 +78,7 @@ def compare(
     context, question = ask(model, prompt, target, foil)
     divided = None if parts is None else [list_parts(context, parts)]
     trace = record_contexts(model, [context], last_places([context]), names, max_memory)
-    targets = [choose(question, trace.logits[0])]
+    targets = [choose(model, context, question, trace.logits[0])]
     forced = [len(question.forced)]
     (comparison,) = compare_trace(model, [context], trace, targets, names, forced, depth, divided)
     return comparison
@@ -254,8 +255,7 @@ def _list_choices(
     capped: list[float | None],
     ranks: list[int],
 ) -> tuple[Choice, ...]:
-    numbers = zip(logits, probabilities, capped, ranks, strict=True)
-    return tuple(
-        Choice(id_, token_text(model, id_, before), *each, special=id_ in model.special_ids)
-        for id_, each in zip(target.choices, numbers, strict=False)
-    )
+    texts = token_texts(model, target.choices, before)
+    special = [id_ in model.special_ids for id_ in target.choices]
+    numbers = zip(target.choices, texts, logits, probabilities, capped, ranks, special, strict=False)
+    return tuple(Choice(*each) for each in numbers)

@@ -118,7 +118,9 @@ class Choosing(Prompting):
 
     target: Word | None = Field(None, description="A word or token id; default: the model's first choice.")
     foil: Word | Annotated[list[Word], _FEW] | None = Field(
-        "auto", description="A word, a token id or several; null: none; auto (the default): the runner-up."
+        "auto",
+        description="A word, a token id or several; null: none; auto (the default): the best-ranked rival of "
+        "the target's kind; runner-up: the likeliest other token.",
     )
 
     def read(self, model: Model, limits: Limits) -> Tokens:
@@ -187,8 +189,8 @@ class Continuing(Prompting):
     """Why every token of a continuation."""
 
     continuation: Text | None = Field(None, description="Default: what the model generates.")
-    foil: Literal["auto"] | None = Field(
-        "auto", description="auto: the runner-up at each position; null: none."
+    foil: Literal["auto", "runner-up"] | None = Field(
+        "auto", description="At each position. auto: the best-ranked rival; runner-up; null: none."
     )
     method: str = _name_one(METHODS)
     depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
@@ -229,8 +231,8 @@ class Continuing(Prompting):
 class Supporting(Continuing):
     """Which part of the prompt supports which sentence of an answer."""
 
-    foil: Literal["auto"] | None = Field(
-        None, description="null (the default): none; auto: the runner-up at each position."
+    foil: Literal["auto", "runner-up"] | None = Field(
+        None, description="null (the default): none; auto: the best rival at each position; or runner-up."
     )
     by: str | None = Field(
         None,
@@ -269,11 +271,15 @@ class Translating(PostedQuestion):
         # Check the length of the source before generating anything.
         pair = pair_up(require_translator(model), self.source, self.translation or self.source, languages)
         require_room("source", len(pair.source), limits)
+        translation: Any = self.translation
+        if translation is None:  # it may be longer than its source
+            pair = pair_up(model, self.source, None, languages)
+            translation = pair.target.ids[pair.first :]
         require_room("translation", len(pair.target), limits)
         return explain_translation(
             model,
             self.source,
-            self.translation,
+            translation,
             foil=None if self.foil is None else (self.foil.word, self.foil.place),
             method=self.method,
             source_language=self.source_language,

@@ -90,7 +90,11 @@ def read_neurons(model: Model, trace: Trace, block: int) -> tuple[NeuronGroup, .
     """Return the neurons of one block, from a trace that was recorded with `Plan(neurons=True)`."""
     mlp = mlp_of(model)
     (written,) = (part for part in trace.decoder.sublayers if isinstance(part, MlpTrace))
-    assert written.read is not None, "the trace was recorded without neurons"
+    if written.read is None:
+        raise ModelError(
+            f"The run of {model.name} did not show what its neurons read.",
+            "Load the network before it is compiled (torch.compile).",
+        )
     read = written.read[block]
     module, experts = module_at(model.blocks[block], mlp.output), find_experts(model.blocks[block], mlp)
     if experts is None:

@@ -2,23 +2,65 @@
 
 import inspect
 from collections.abc import Hashable, Sequence
+from itertools import zip_longest
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..errors import ModelError
 from ..maths.proof import Identity, require_close, tolerance_of
-from ..models.model import Model
+from ..models.model import Model, blocks_of
+from .causality import require_causal
+from .network_state import read_state
 from .own_attention import name_attention
 from .precision import keep_precision
 from .running import make_inputs, run_inputs
 from .trace import Trace
 
-__all__ = ["VERIFY", "verify_run"]
+__all__ = ["VERIFY", "notice_changes", "verify_run"]
 
 VERIFY = ("auto", "always", "load")
 """When recorded runs are compared: the first time that a kind of run is met, every time, or at load only."""
 Ids = Sequence[Sequence[int]]
+
+
+def notice_changes(model: Model) -> None:
+    """Forget what was compared where the network is not what it was then, and look again if it is causal.
+
+    A changed mask, a hook, a patched module or another config may make it something else. What is looked up
+    once when a network is loaded, its type and its blocks, must be the same.
+    """
+    if model.verify == "load":
+        return
+    state, lengths = read_state(model), model.lengths
+    if state.is_same(lengths.state):
+        return
+    _require_same_parts(model)
+    lengths.read(model.config)
+    require_causal(model)
+    lengths.state = state
+
+
+def _require_same_parts(model: Model) -> None:
+    """Refuse a network whose type or blocks were changed after it was loaded."""
+    types = {each.dtype for each in model.network.parameters() if each.is_floating_point()}
+    if max(types, key=lambda each: torch.finfo(each).eps) != model.dtype:
+        now = " and ".join(sorted(str(each).removeprefix("torch.") for each in types))
+        raise ModelError(
+            f"{model.name} was {str(model.dtype).removeprefix('torch.')} when it was loaded; its weights are "
+            f"{now} now.",
+            "Convert the whole network first, then load it: whyword.load(network.to(torch.bfloat16)).",
+        )
+    blocks = blocks_of(model.decoder, model.architecture.decoder)
+    both = enumerate(zip_longest(blocks, model.blocks))
+    others = [str(index + 1) for index, (now, then) in both if now is not then]
+    if others:
+        raise ModelError(
+            f"Of the blocks of {model.name}, these are not what they were when it was loaded: "
+            f"{', '.join(others)}.",
+            "Load it again: whyword.load(network).",
+        )
 
 
 def verify_run(model: Model, trace: Trace, prompts: Ids, sources: Ids | None) -> None:

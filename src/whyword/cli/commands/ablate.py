@@ -18,6 +18,7 @@ from ..reporting import (
     show_progress,
     tell,
 )
+from ..saved_files import save_files
 from ..sources import open_models, read_dataset_files
 
 __all__ = ["ablate"]
@@ -39,7 +40,8 @@ def ablate(
     split: SplitText = None,
     limit: Limit = None,
     output: Annotated[
-        list[Path] | None, typer.Option("--output", "-o", metavar="FILE", help="Save as .json.")
+        list[Path] | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Save as .json; may be given several times."),
     ] = None,
     start: StartToken = "auto",
     dtype: Dtype = None,
@@ -53,7 +55,7 @@ def ablate(
     from ...document.kinds import ABLATION_SCHEMA
     from ...inside.ablation import ablate
     from ...inside.split import read_split
-    from ...view.saving import require_format, save_documents
+    from ...view.saving import require_format
     from ...view.showing import print_by_kind
 
     for path in output or []:
@@ -68,8 +70,8 @@ def ablate(
         if not json:
             print("\n" if len(documents) > 1 else "", end="")
             print_by_kind(documents[-1], Console(highlight=False))
-    saved = [each for path in output or [] for each in save_documents(documents, path)]
+    saved = save_files(documents, output)
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
-    for path in saved:
-        tell(f"Saved {path}")
+    for line in saved:
+        tell(line)

@@ -3,6 +3,7 @@
 import sys
 from enum import Enum
 from pathlib import Path
+from shutil import copyfile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,6 +58,9 @@ class Choice(str, Enum):
     best = "best"
 
 
+_STDOUT = "-"
+
+
 class Words(str, Enum):
     """The names of alignment.words.WORDS."""
 
@@ -91,13 +95,13 @@ def align(
         ),
     ] = None,
     output: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
             help="Links of files, - is standard output; one pair as .json, .html, .png, .svg, .csv, .talp or "
-            ".pharaoh.",
+            ".pharaoh. May be given several times.",
         ),
     ] = None,
     method: Annotated[
@@ -203,15 +207,15 @@ def align(
             "No model was named.", "Name a translation model, such as -m Helsinki-NLP/opus-mt-zh-en."
         )
     if files:
-        sides = _require_files(source, target, output)
+        sides, files_written = _require_files(source, target, output)
     else:
         if translation is None:
             raise InputError(
                 "There is no translation.", 'Give it second: whyword align "..." "..." -m MODEL.'
             )
         read_text(f"{text} {translation}")
-        if output is not None:
-            require_format(output, ALIGNMENT_SCHEMA)
+        for path in output or []:
+            require_format(path, ALIGNMENT_SCHEMA)
     loaded = list(
         open_models([model, *([reverse_model] if reverse_model else [])], dtype=dtype, allow=allow or [])
     )
@@ -225,18 +229,17 @@ def align(
     with show_progress(f"Aligning with {loaded[0].name} …"):
         settings = choose_settings(require_translator(loaded[0]), method.value, block, step.value, linking)
         if files:
-            assert output is not None
             split = Words.spaces if words is None else words
             _align_files(
-                loaded, sides, output, settings, (form.value, languages, symmetrise.value, split.value)
+                loaded, sides, files_written, settings, (form.value, languages, symmetrise.value, split.value)
             )
             return
         split = Words.auto if words is None else words
         pair = text or "", translation or ""
         found = align_pair(loaded, pair, settings, languages, symmetrise.value, split.value)
-    if output is not None:
-        found.save(output)
-        tell(f"Saved {output}")
+    for path in output or []:
+        found.save(path)
+        tell(f"Saved {path}")
     if json:
         print_json(found.to_dict())
     else:
@@ -244,23 +247,28 @@ def align(
         sys.stdout.flush()
 
 
-def _require_files(source: Path | None, target: Path | None, output: Path | None) -> tuple[Path, Path]:
+def _require_files(
+    source: Path | None, target: Path | None, output: list[Path] | None
+) -> tuple[tuple[Path, Path], list[Path]]:
     from ...alignment.parallel_files import require_sides
 
     sides = require_sides(source, target)
-    if output is None:
+    if not output:
         raise InputError(
             "There is no output.", "Name a file for the links: -o FILE, or -o - for standard output."
         )
-    if not output.parent.is_dir():
-        raise InputError(f"There is no folder {output.parent}.", "Make it first, or write somewhere else.")
-    return sides
+    if len(output) > 1 and _STDOUT in map(str, output):
+        raise InputError("Links go to standard output and to files.", "Give -o - alone, or name all files.")
+    for path in output:
+        if not path.parent.is_dir():
+            raise InputError(f"There is no folder {path.parent}.", "Make it first, or write somewhere else.")
+    return sides, output
 
 
 def _align_files(
     models: "list[Model]",
     sides: tuple[Path, Path],
-    output: Path,
+    outputs: list[Path],
     settings: "Settings",
     written: tuple[str, tuple[str | None, str | None], str, str],
 ) -> None:
@@ -270,13 +278,16 @@ def _align_files(
     from ...alignment.file_runs import align_files
 
     form, languages, way, words = written
+    output, *copies = outputs
     part = output.with_name(f"{output.name}.part")
     with when_stopped(lambda: say_kept(part, max(0, count_lines(part) - 1), "lines")):
         done = align_files(
             models, sides, output, settings, form=form, languages=languages, way=way, words=words
         )
-    if str(output) != "-":
-        tell(f"Saved {output}: {done.lines:,} lines, {form}")
+    for copied in copies:
+        copyfile(output, copied)
+    for path in outputs if str(output) != _STDOUT else ():
+        tell(f"Saved {path}: {done.lines:,} lines, {form}")
     tell(str(done.speed))
     if done.skipped.count:
         more = "" if done.listed is None else f"; all are in {done.listed}"

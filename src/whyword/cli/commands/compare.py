@@ -37,6 +37,7 @@ from ..reporting import (
     show_progress,
     tell,
 )
+from ..saved_files import save_files
 from ..sources import open_models, read_source, read_word
 
 __all__ = ["compare"]
@@ -113,7 +114,7 @@ def compare(
     from ...document.kinds import COMPARED_PARTS_SCHEMA, COMPARISON_SCHEMA
     from ...pipeline import compared_by_part, one_prompt
     from ...trace.memory_plan import read_size
-    from ...view.saving import require_format, save_documents
+    from ...view.saving import require_format
 
     for path in output or []:
         require_format(path, COMPARED_PARTS_SCHEMA if divided else COMPARISON_SCHEMA)
@@ -135,11 +136,11 @@ def compare(
             else:
                 made.append(one_prompt.compare(loaded, read, **asked).to_dict())
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(made, path)]
+    saved = save_files(made, output)
     if json:
         print_json(made[0] if len(made) == 1 else made)
     else:
         for document in made:
             print_view(document, by.value, top)
-    for path in saved:
-        tell(f"Saved {path}")
+    for line in saved:
+        tell(line)

@@ -1,6 +1,5 @@
 """whyword evaluate: do explanations point at the words that grammar says matter?"""
 
-from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +15,7 @@ from ..sources import open_models
 if TYPE_CHECKING:
     from ...evaluation import Report
 
-__all__ = ["evaluate", "print_reports"]
+__all__ = ["evaluate"]
 
 
 class ConventionsName(str, Enum):
@@ -55,7 +54,8 @@ def evaluate(
             "--methods",
             metavar="METHODS",
             help="paper (those of its table), sources, all, or names with commas; flow@9: at depth 9.",
-            show_default="paper; of documents and turns, sources",
+            show_default="flow and those of the paper (with --conventions paper, only these); of documents "
+            "and turns, sources",
         ),
     ] = None,
     conventions: Annotated[
@@ -184,7 +184,11 @@ def evaluate(
     if json:
         print_json(report.to_dict())
     else:
-        print_reports([report])
+        from rich.console import Console
+
+        from ...evaluation.printed_tables import print_reports
+
+        print_reports([report], Console(highlight=False))
         tell(f"{out}: examples.jsonl, skipped.jsonl, table.md, table.csv, table.tex")
         tell(f"Figures: whyword figures {out}")
     if expect is not None:
@@ -198,35 +202,6 @@ def _read_place(place: str) -> int | None:
     if not place.isdecimal():
         raise InputError(f"--swap-depths has {place!r}.", "Give input, or numbers of depths, with commas.")
     return int(place)
-
-
-def print_reports(reports: "list[Report]") -> None:
-    """Print MRR, agreement with swaps where it was measured, the best depth, and the signatures."""
-    from rich.console import Console
-    from rich.text import Text
-
-    from ...evaluation.tables import lay_out, list_metrics, say_depth, say_signature
-    from ...view.sheet import print_sheet
-
-    console = Console(highlight=False)
-    shown = ("top 1",) if any(report.positions for report in reports) else ()
-    for metric in (
-        *shown,
-        "MRR",
-        *(metric for metric in list_metrics(reports) if "rank correlation" in metric),
-    ):
-        sheet = lay_out(reports, metric, write=lambda cell: f"{cell.mean:.3f}")
-        print_sheet(replace(sheet, headings=tuple(map(_fold, sheet.headings))), console)
-    for report in reports:
-        for depths in report.depths:
-            console.print(Text(say_depth(depths)))
-        console.print(Text(say_signature(report.settings), style="dim"), soft_wrap=True)
-
-
-def _fold(heading: str) -> str:
-    """Write a heading narrow, so that a table of one run fits 80 columns."""
-    short = {"skipped": "skip", "accuracy": "acc.", "Distance": "dist."}.get(heading, heading)
-    return short.replace("-", "-\n").replace("@", "@\n").replace(": ", ":\n").replace("Grad ", "Grad\n")
 
 
 def _compare(path: Path, report: "Report") -> None:

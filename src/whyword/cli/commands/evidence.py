@@ -34,9 +34,12 @@ def evidence(
         ),
     ] = None,
     output: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            "--output", "-o", metavar="FILE2", help="Where to write the file with evidence columns."
+            "--output",
+            "-o",
+            metavar="FILE2",
+            help="Where to write the file with evidence columns; may be given several times.",
         ),
     ] = None,
     pipeline: Annotated[
@@ -60,16 +63,18 @@ def evidence(
             f"{file.name} is not the name of a dataset.",
             f"Say what it tests with --phenomenon: {', '.join(PHENOMENA)}.",
         )
-    if output is not None and output.suffix.lower() not in SUFFIXES:
-        raise InputError(
-            f"{output.name!r} does not end in a known format.", f"Known endings: {', '.join(SUFFIXES)}."
-        )
+    for path in output or []:
+        if path.suffix.lower() not in SUFFIXES:
+            raise InputError(
+                f"{path.name!r} does not end in a known format.", f"Known endings: {', '.join(SUFFIXES)}."
+            )
     table = read_table(file)
     with show_progress("Parsing"):
         table, agreement = annotate(table, phenomenon, pipeline)
-    if output is not None:
-        write_file(output, render_table(table, output.suffix.lower()))
-        tell(f"{output} has {agreement.rows} rows, {agreement.rows - len(agreement.skipped)} with evidence")
+    for path in output or []:
+        write_file(path, render_table(table, path.suffix.lower()))
+        found = agreement.rows - len(agreement.skipped)
+        tell(f"Saved {path}: {agreement.rows} rows, {found} with evidence")
     if json:
         print_json(agreement.to_dict())
     else:

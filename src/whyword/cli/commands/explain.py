@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...ask.foil_names import AUTO, RUNNER_UP
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
 from ..options import (
@@ -41,6 +42,7 @@ from ..reporting import (
     show_progress,
     tell,
 )
+from ..saved_files import save_files
 from ..sources import Source, open_models, read_ids, read_source, read_text, read_word
 
 if TYPE_CHECKING:
@@ -153,7 +155,7 @@ def explain(
     by = by or (By.part if documents else By.turn if source.turns and not one_token else By.word)
     from ...document.kinds import PARTS_SCHEMA, SCHEMA, SUPPORT_SCHEMA
     from ...trace.memory_plan import read_size
-    from ...view.saving import require_format, save_documents
+    from ...view.saving import require_format
 
     view, shown = (by.value, top) if routes is None else ("routes", routes)
     schema = SCHEMA if by not in _PARTS else PARTS_SCHEMA if one_token else SUPPORT_SCHEMA
@@ -163,7 +165,8 @@ def explain(
         _require_flow(method, view, one_token)
     if max_memory is not None:
         read_size(max_memory)
-    _require_one_question(target or foil, said is not None, continue_)
+    words = target or (foil if foil not in (None, [AUTO], [RUNNER_UP]) else None)
+    _require_one_question(words, said is not None, continue_)
     if account and (
         not one_token or by in _PARTS or not all(METHODS[each.value].keeps_mixing for each in method or ())
     ):
@@ -174,7 +177,7 @@ def explain(
     asked = _Question(
         source,
         wanted,
-        None if no_foil or (by in _PARTS and not one_token) else foils or "auto",
+        None if no_foil else foils or (None if by in _PARTS and not one_token else AUTO),
         [each.value for each in method] if method else ["alti-logit" if account else DEFAULT_METHOD],
         depth,
         continue_,
@@ -190,14 +193,14 @@ def explain(
             if not json and not output:
                 print_view(made[-1], printed, shown)
     # Files first: who reads stdout may leave.
-    saved = [each for path in output or [] for each in save_documents(made, path, view, shown)]
+    saved = save_files(made, output, view, shown)
     if json:
         print_json(made[0] if len(made) == 1 else made)
     elif output:
         for document in made:
             print_view(document, printed, shown)
-    for path in saved:
-        tell(f"Saved {path}")
+    for line in saved:
+        tell(line)
 
 
 @dataclass(frozen=True)
@@ -255,7 +258,7 @@ class _Question:
             model,
             self.source.prompt(model),
             self.said,
-            foil=self.foil,
+            foil=self.foil[0] if isinstance(self.foil, list) else self.foil,
             method=method,
             depth=self.depth,
             new_tokens=self.new_tokens or _OWN_ANSWER,
@@ -270,7 +273,7 @@ def _require_one_question(words: Any, answer: bool, new_tokens: int | None) -> N
     if words and (answer or new_tokens is not None):
         raise InputError(
             f"{'--answer' if answer else '--continue'} was given with a target or foil.",
-            "Every token of the continuation is its own target: leave them out.",
+            f"Every token of the continuation is its own target: leave them out, or give --foil {RUNNER_UP}.",
         )
 
 

@@ -29,6 +29,7 @@ from ..reporting import (
     show_progress,
     tell,
 )
+from ..saved_files import save_files
 from ..sources import open_models, read_source, read_word
 
 __all__ = ["neurons"]
@@ -113,7 +114,7 @@ def neurons(
     from ...document.kinds import NEURONS_SCHEMA
     from ...inside.neurons import neurons
     from ...trace.memory_plan import read_size
-    from ...view.saving import require_format, save_documents
+    from ...view.saving import require_format
     from ...view.showing import print_by_kind
 
     for path in output or []:
@@ -132,10 +133,10 @@ def neurons(
             names=[name for each in neuron or [] for name in each.split(",")],
             max_memory=max_memory,
         ).to_dict()
-    saved = [each for path in output or [] for each in save_documents([document], path)]
+    saved = save_files([document], output)
     if json:
         print_json(document)
     else:
         print_by_kind(document, Console(highlight=False))
-    for path in saved:
-        tell(f"Saved {path}")
+    for line in saved:
+        tell(line)

@@ -1,5 +1,6 @@
 """whyword predict: the likeliest next tokens."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,9 @@ from ..reporting import (
     print_json,
     reporting,
     show_progress,
+    tell,
 )
+from ..saved_files import save_files
 from ..sources import open_models, read_source
 
 __all__ = ["predict"]
@@ -28,6 +31,12 @@ def predict(
         str, typer.Argument(metavar="PROMPT", help="The text to continue; - reads it from stdin.")
     ],
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="How many tokens to show.")] = 10,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Save as .json or .csv; may be given several times."
+        ),
+    ] = None,
     model: ModelNames = None,
     start: StartToken = "auto",
     chat: Chat = False,
@@ -41,8 +50,12 @@ def predict(
 ) -> None:
     """List the tokens that the model would continue with, with logits and probabilities."""
     source = read_source(prompt, start=start, chat=chat, ids=ids)  # before what takes seconds to import
+    from ...document.kinds import PREDICTION_SCHEMA
     from ...pipeline.one_prompt import predict
+    from ...view.saving import require_format
 
+    for path in output or []:
+        require_format(path, PREDICTION_SCHEMA)
     documents: list[dict[str, Any]] = []
     for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
         with show_progress(f"Running {loaded.name} …"):
@@ -50,5 +63,8 @@ def predict(
         documents.append(predicted.to_dict())
         if not json:
             predicted.show()
+    saved = save_files(documents, output)
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
+    for line in saved:
+        tell(line)

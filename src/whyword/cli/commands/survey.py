@@ -20,6 +20,7 @@ from ..reporting import (
     show_progress,
     tell,
 )
+from ..saved_files import save_files
 from ..sources import open_models, read_dataset_files
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def survey(
 
     from ...document.kinds import ANSWERS_SCHEMA, SURVEY_SCHEMA
     from ...inside.split import read_split
-    from ...view.saving import require_format, save_documents
+    from ...view.saving import require_format
     from ...view.showing import print_by_kind
 
     if neuron is not None and (out or heads or split):
@@ -84,13 +85,13 @@ def survey(
 
         with show_progress(f"Looking into {loaded.name} …"):
             document = find_answers(loaded, read, neuron, top=top, limit=limit).to_dict()
-    saved = [each for path in output or [] for each in save_documents([document], path)]
+    saved = save_files([document], output)
     if json:
         print_json(document)
     else:
         print_by_kind(document, Console(highlight=False))
-    for path in saved:
-        tell(f"Saved {path}")
+    for line in saved:
+        tell(line)
 
 
 def _survey(

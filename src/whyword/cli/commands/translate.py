@@ -9,8 +9,9 @@ import typer
 
 from ...attribute.methods import DEFAULT_METHOD, TRANSLATION_METHODS
 from ...errors import InputError
-from ..options import Output, SourceLanguage, TargetLanguage
+from ..options import MaxMemory, Output, SourceLanguage, TargetLanguage
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
+from ..saved_files import save_files
 from ..sources import open_models, read_text
 
 __all__ = ["translate"]
@@ -89,6 +90,7 @@ def translate(
     ] = None,
     output: Output = None,
     dtype: Dtype = None,
+    max_memory: MaxMemory = None,
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
@@ -97,11 +99,14 @@ def translate(
     text = read_text(source)  # before what takes seconds to import
     from ...document.kinds import TRANSLATION_SCHEMA
     from ...pipeline.one_translation import THRESHOLD, explain_translation
-    from ...view.saving import require_format, save_documents
+    from ...trace.memory_plan import read_size
+    from ...view.saving import require_format
     from ...view.translation_grid import at_block
 
     for path in output or []:
         require_format(path, TRANSLATION_SCHEMA)
+    if max_memory is not None:
+        read_size(max_memory)
     if not text.strip():
         raise InputError("The source is empty.", "Give a text of at least one token.")
     if not model:
@@ -121,14 +126,15 @@ def translate(
                 source_language=source_language,
                 target_language=target_language,
                 threshold=THRESHOLD if threshold is None else threshold,
+                max_memory=max_memory,
             )
         documents.append(explained.to_dict())
     shown = [at_block(document, block) for document in documents]
     # Files first: who reads stdout may leave. A JSON file holds all blocks, whichever is shown.
     for path in output or []:
         saved = documents if path.suffix.lower() in (".json", ".html") else shown
-        for each in save_documents(saved, path):
-            tell(f"Saved {each}")
+        for line in save_files(saved, [path]):
+            tell(line)
     if json:
         print_json(documents[0] if len(documents) == 1 else documents)
         return

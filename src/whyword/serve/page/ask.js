@@ -2,6 +2,8 @@
  * Questions to the server: one request, its progress, and a document or a refusal at the end.
  */
 
+import { RUNNER_UP, wantsRunnerUp } from "./state.js";
+
 /** What went wrong and what to do, as the server says it. `again`: whether the same may work later. */
 export class Refusal extends Error {
   constructor({ wrong, remedy }, again = false) {
@@ -57,7 +59,7 @@ export function writeBody(state, model, translates) {
   const foil = state.foils === null ? "auto" : state.foils.length > 0 ? state.foils : null;
   if (state.view === "continue") {
     const continuation = state.continuation || null;
-    return { ...common, prompt, continuation, foil: foil === null ? null : "auto", new_tokens: state.count };
+    return { ...common, prompt, continuation, foil: foil === null ? null : wantsRunnerUp(state) ? RUNNER_UP : "auto", new_tokens: state.count };
   }
   if (state.view === "support") {
     return { ...common, prompt, continuation: state.continuation.trim() ? state.continuation : null, new_tokens: state.answerTokens };

@@ -4,12 +4,16 @@
 
 import { element, heading, section } from "./elements.js";
 import { percent, plain } from "./numbers.js";
+import { RUNNER_UP, wantsRunnerUp } from "./state.js";
 import { trimmed, visibleText } from "./visible_text.js";
 
 const FEW = 5; // rows that a narrow window shows before "all"
 
-/** Draw candidates into `holder`. `asked`: ids of the target and the foils; `choose(part, choice)` is called for a button. */
-export function drawCandidates(holder, { choices, asked, title, choose }) {
+/**
+ * Draw candidates into `holder`. `asked`: target and foils; `foils`: those that the question names, null for none.
+ * `choose(part, choice)` is called for a button.
+ */
+export function drawCandidates(holder, { choices, asked, foils, title, choose }) {
   const others = [asked.target, ...asked.foils].filter((other) => other && choices.every(({ id }) => id !== other.id));
   const most = Math.max(...choices.map((choice) => choice.probability));
   const rows = [...choices, ...others].map((choice) => candidateRow(choice, most, asked, choose));
@@ -22,7 +26,23 @@ export function drawCandidates(holder, { choices, asked, title, choose }) {
     element("tbody", {}, ...rows),
   );
   const lead = "“Why” explains a token, “not” compares with it.";
-  holder.replaceChildren(section(title, "next", element("p", { class: "help" }, lead), table, ...allButton(table, choices.length)));
+  holder.replaceChildren(
+    section(title, "next", element("p", { class: "help" }, lead), rivalSwitch(foils, choose), table, ...allButton(table, choices.length)),
+  );
+}
+
+/** The two foils that need no name: the best-ranked token of the target's kind, and the plain runner-up. */
+function rivalSwitch(foils, choose) {
+  const kinds = [
+    ["Its best rival", foils === null, null, "The likeliest token of the same kind: a word against a word, a function word against a function word."],
+    ["The runner-up", wantsRunnerUp({ foils }), [RUNNER_UP], "The likeliest other token, whatever it is."],
+  ];
+  const buttons = kinds.map(([name, pressed, chosen, title]) => {
+    const button = element("button", { type: "button", title, "aria-pressed": String(pressed) }, name);
+    button.addEventListener("click", () => choose("foils", chosen));
+    return button;
+  });
+  return element("div", { class: "switch rivals", role: "group", "aria-label": "Compare with" }, ...buttons);
 }
 
 function candidateRow(choice, most, asked, choose) {

@@ -150,9 +150,13 @@ function press(group, name, value) {
   for (const button of group.children) button.setAttribute("aria-pressed", String(button.dataset[name] === value));
 }
 
-/** A candidate was chosen: for the target, or as the foil; pressing it again takes it back. */
+/** A candidate was chosen: for the target, or as the foil (pressing it again takes it back); or a foil without a name. */
 function choose(column, part, choice) {
   const { state } = page;
+  if (part === "foils") {
+    askForm({ foils: choice });
+    return;
+  }
   const word = state.models.length > 1 ? choice.text.trim() || choice.text : choice.id;
   const asked = askedOf(column);
   const next = { view: state.view === "continue" ? "explain" : state.view };

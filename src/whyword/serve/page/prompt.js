@@ -44,7 +44,7 @@ export function showWords(state, names) {
 export function showDecided(target, foils) {
   const [first] = foils;
   find("target").placeholder = target ? `first choice: ${wordOf(target.text)}` : "its first choice";
-  find("foil").placeholder = first ? `runner-up: ${wordOf(first.text)}` : "the runner-up";
+  find("foil").placeholder = first ? `best rival: ${wordOf(first.text)}` : "its best rival";
 }
 
 /** Read the question that the form holds; what it does not hold is as in `state`. */

@@ -8,6 +8,7 @@ import * as columns from "./columns.js";
 import { showSaving } from "./keeping.js";
 import { find, page, promptOf, shownDocuments, tell, titleOf, translates } from "./page.js";
 import * as form from "./prompt.js";
+import { RUNNER_UP } from "./state.js";
 import { LINE, visibleText } from "./visible_text.js";
 
 const KEPT = 24; // answers that going back shows at once
@@ -113,6 +114,7 @@ function showCandidates(column, choices, choose) {
   drawCandidates(column.next, {
     choices,
     asked: askedOf(column),
+    foils: page.state.foils,
     title: "What the model would write next",
     choose: (part, choice) => choose(column, part, choice),
   });
@@ -125,7 +127,7 @@ function notesOn({ target, foils, view }, answer) {
   if (!answer.target || !answer.foils || view === "continue" || translates()) return [];
   const differing = answer.foils.length > 0 && target !== null && foils !== null;
   const note = (word, token) => {
-    if (typeof word !== "string" || !token || word.trim().toLowerCase() === token.text.trim().toLowerCase()) return [];
+    if (typeof word !== "string" || word === RUNNER_UP || !token || word.trim().toLowerCase() === token.text.trim().toLowerCase()) return [];
     const which = differing ? "the first that differs" : "the first of them";
     const role = token === answer.target ? "explained" : "the foil";
     return [`‘${visibleText(word.trim(), LINE).textContent}’ is several tokens; ‘${visibleText(token.text).textContent}’, ${which}, is ${role}.`];

@@ -7,6 +7,9 @@
 
 export const VIEWS = ["explain", "compare", "neurons", "continue", "support"];
 
+/** The word that stands for the plain runner-up, as the library reads it. */
+export const RUNNER_UP = "runner-up";
+
 const EXAMPLE = { prompt: "The keys to the cabinet", target: "are", foils: ["is"] };
 const SOURCES = [
   ["zh", "我昨天在图书馆读了一本关于历史的书。"],
@@ -25,7 +28,7 @@ export function emptyState() {
     documents: null, // or documents with names, and then they and the question are the prompt
     question: "",
     target: null, // null: the model's first choice
-    foils: null, // null: the runner-up; empty: none
+    foils: null, // null: the best rival; empty: none; RUNNER_UP alone: that one
     view: "explain",
     method: null, // null: the default of the server
     count: 12,
@@ -53,6 +56,11 @@ function exampleSource({ name, source_languages: from, target_languages: to }) {
   const reads = (language) => (many ? code(from, language) : name.toLowerCase().includes(`${language}-`));
   const [language, source] = SOURCES.find(([each]) => reads(each)) ?? SOURCES.at(-1);
   return { source, sourceLanguage: code(from, language), targetLanguage: code(to, language === "en" ? "de" : "en") };
+}
+
+/** Whether the foil is the plain runner-up, whatever it is. */
+export function wantsRunnerUp({ foils }) {
+  return foils?.length === 1 && foils[0] === RUNNER_UP;
 }
 
 /** Read a fragment; null where it holds no question. */
