@@ -100,17 +100,29 @@ def register_mask(_network: Any) -> Iterator[None]:
         AttentionMaskInterface.register("sdpa", sdpa_mask)
 
 
-def run_after_a_cache(network: Any) -> AbstractContextManager[None]:
-    """Let the network read three tokens of its own before every prompt."""
+def run_after_a_cache(network: Any, again: bool = False) -> AbstractContextManager[None]:
+    """Let three tokens stand before every prompt, in a cache that is filled once, or again in every run."""
     own = network.forward
 
-    def forward(input_ids: Tensor, **options: Any) -> Any:
+    @torch.no_grad()
+    def fill(examples: int) -> DynamicCache:
         cache = DynamicCache()
-        own(torch.tensor([[5, 6, 7]]).repeat(len(input_ids), 1), past_key_values=cache, use_cache=True)
+        own(torch.tensor([[5, 6, 7]]).repeat(examples, 1), past_key_values=cache, use_cache=True)
+        return cache
+
+    filled = fill(1)
+
+    def forward(input_ids: Tensor, **options: Any) -> Any:
+        cache = fill(len(input_ids)) if again else copy.deepcopy(filled)
         return own(input_ids, **{**options, "past_key_values": cache, "use_cache": True})
 
     network.forward = forward
     return nullcontext()
+
+
+def scale_embeddings(embedding: Any) -> None:
+    own = embedding.forward
+    embedding.forward = lambda ids: own(ids) * torch.linspace(1, 2, ids.shape[1])[:, None]
 
 
 def wrap_unembedding(network: Any) -> AbstractContextManager[None]:
@@ -152,8 +164,12 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "attention that is not causal": (see_what_follows, "is not causal"),
     "a mask that is not causal": (register_mask, "is not causal"),
+    "embeddings that depend on the length": (
+        lambda network: nullcontext(scale_embeddings(network.get_input_embeddings())),
+        "logits of the recorded run",
+    ),
     "a cache of one's own": (run_after_a_cache, "attention reads 15 positions of a prompt of 12"),
-    "a wrapped unembedding": (wrap_unembedding, "is not one matrix"),
+    "a wrapped unembedding": (wrap_unembedding, "has no weight that updates could be computed from"),
     "blocks in another order": (swap_blocks, "not what they were when it was loaded: 1, 2"),
     "one more block": (add_block, "not what they were when it was loaded: 4"),
     "another type": (
@@ -248,6 +264,23 @@ def test_a_change_that_is_explained(name: str) -> None:
     with EXPLAINED[name](model.network):
         for total, prompt in explain_all(model, name):
             assert total == pytest.approx(own_difference(model.network, prompt), abs=1e-6)
+
+
+def test_a_cache_and_several_prompts() -> None:
+    model = load("")
+    run_after_a_cache(model.network, again=True)
+    with pytest.raises(whyword.ModelError, match="read 3 positions of a prompt of 12 or more"):
+        list(whyword.explain_batch(model, [LONG, SHORT], targets=5))
+
+
+def test_what_was_compared_of_one_position_is_not_taken_for_several() -> None:
+    """Whether positions depend on what follows is seen only where several are explained."""
+    network = build("llama", torch.float64)
+    model = whyword.load(network)
+    scale_embeddings(network.get_input_embeddings())
+    whyword.explain(model, LONG, target=5)
+    with pytest.raises(whyword.ProofError, match="position 10 of 12: logits of the recorded run"):
+        whyword.explain_continuation(model, LONG[:10], [*LONG[10:], 5], method="logit")
 
 
 def test_autocast_is_refused() -> None:

@@ -123,7 +123,9 @@ def token_text(model: Model, id_: int, before: Tokens) -> str:
 
 
 def token_texts(model: Model, ids: Sequence[int], before: Tokens) -> list[str]:
-    """Return the text that each of some tokens would add after a prompt."""
+    """Return the text that each of some tokens would add after a prompt; classes have names."""
+    if model.labels is not None:
+        return [model.labels[id_] for id_ in ids]
     if model.tokenizer is None:
         return [str(id_) for id_ in ids]
     seen = before.ids[-_CONTEXT:]

@@ -99,6 +99,7 @@ def quiet_transformers() -> None:
     transformers_logging.disable_progress_bar()  # one bar is enough
     transformers_logging.set_verbosity_error()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of every attempt to connect
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it tells of every product in another type
 
 
 def read_source(

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
+from torch import nn
 
 from ..errors import ModelError, first_line
 from .architecture import Architecture, Attention
 from .model import optional_module, stack_module
 from .translators import TRANSLATORS
+from .weights import is_plain, read_width
 
 __all__ = ["require_attention", "require_parts", "require_possible_sizes", "require_same_stacks"]
 
@@ -57,7 +58,7 @@ def require_parts(network: Any) -> Any:
         raise ModelError(
             f"{type(network).__name__} has no unembedding.", "Choose a model that predicts tokens."
         )
-    if not isinstance(getattr(unembedding, "weight", None), Tensor):
+    if not is_plain(unembedding) and read_width(unembedding) is None:
         raise ModelError(
             f"The unembedding of {type(network).__name__} ({type(unembedding).__name__}) is not one matrix.",
             "Choose a model that predicts one token at a time.",

@@ -7,21 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from ..ask.start_of_text import require_start
 from ..attribute.alti_logit import mix
 from ..errors import InputError, ModelError, ProofError, WhywordError, first_line
 from ..ledger import Target, settle
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.architecture import Architecture
 from ..models.bundled.fetch import FETCHABLE, fetch
 from ..models.catalogue import GENERAL, catalogued
+from ..models.classifier import DecoderClassifier
 from ..models.model import Model
 from ..models.open import open_model
 from ..trace import Places, Plan
 from ..trace.causality import probe, probe_sources
 from ..trace.precision import keep_precision
 from ..trace.recorder import record
-from ..trace.running import run
+from ..trace.running import evaluating, run
 from ..trace.untouched_run import VERIFY
 
 __all__ = ["find_source", "load", "prove"]
@@ -146,5 +150,23 @@ def _prove(model: Model, ids: Sequence[int] | None) -> float:
     model.lengths.state = proving.lengths.state
     if sources is None:
         mix(trace)
+    if isinstance(model.network, DecoderClassifier):
+        _prove_classes(model, model.network, ids, trace.logits[-1])
     ledgers = settle(model, trace, [Target(int(row.argmax())) for row in trace.logits])
     return max(ledger.error for ledger in ledgers)
+
+
+def _prove_classes(
+    model: Model, network: DecoderClassifier, ids: list[int], logits: Float[Tensor, " label"]
+) -> None:
+    """Prove that what a classifier gives for a text is what its head reads at the last position."""
+    with torch.no_grad(), keep_precision(model.dtype), evaluating(model):
+        own = network.classifier(input_ids=torch.tensor([ids], device=model.device)).logits[0].to(logits)
+    require_close(
+        Identity.RECORDED_RUN,
+        "the classifier's own output",
+        found=logits,
+        expected=own,
+        scale=own.abs().amax(),
+        tolerance=tolerance_of(model.exactness),
+    )

@@ -24,7 +24,7 @@ from ..results.prediction import Choice
 from ..runs.progress import report
 from ..tokens import Tokens
 from ..trace import Places, Trace, generate
-from .one_prompt import compare_trace, list_methods, record_contexts, require_decoder, require_depth
+from .one_prompt import compare_trace, list_methods, record_contexts, require_depth, require_words
 
 __all__ = ["explain_continuation"]
 
@@ -50,7 +50,7 @@ def explain_continuation(
     `depth`, `max_memory`: see `explain`.
     """
     names = list_methods([method])
-    require_depth(require_decoder(model), depth, names)
+    require_depth(require_words(model), depth, names)
     if foil not in (None, AUTO, RUNNER_UP):
         raise InputError(
             f"foil is {foil!r}.",
@@ -90,7 +90,7 @@ def _require_greedy(model: Model, trace: Trace, generated: Sequence[int]) -> Non
         found=trace.logits[range(len(generated)), generated],
         expected=largest,
         scale=trace.logits.abs().amax(-1),
-        tolerance=tolerance_of(model.dtype),
+        tolerance=tolerance_of(model.exactness),
     )
 
 

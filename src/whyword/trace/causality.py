@@ -33,9 +33,16 @@ def require_causal(model: Model) -> None:
             for tokens in after
         )
     apart = (one - other).abs()
-    if not float(apart.amax()) > tolerance_of(model.dtype) * float(one.abs().amax()):
+    if not float(apart.amax()) > tolerance_of(model.exactness) * float(one.abs().amax()):
         return  # NaN is refused with where it comes from, when the run is recorded
     position, token = divmod(int(apart.argmax()), apart.shape[1])
+    if model.exactness == torch.int8:
+        raise ModelError(
+            f"{model.name} quantises what its projections read by the largest number of all positions: with "
+            f"other tokens after position {position + 1} the logit of token {token} there is "
+            f"{float(other[position, token]):.6g} instead of {float(one[position, token]):.6g}.",
+            "Quantise weights only, or what is read token by token (torchao), or load the model unquantised.",
+        )
     raise ModelError(
         f"{model.name} is not causal: with other tokens after position {position + 1} the logit of token "
         f"{token} there is {float(other[position, token]):.6g} instead of {float(one[position, token]):.6g}.",

@@ -8,6 +8,8 @@ they were, by identity, which takes about a millisecond.
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
 from operator import is_
@@ -21,7 +23,9 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from ..models.model import Model
 from .own_attention import RUNNING, name_attention
 
-__all__ = ["NetworkState", "read_state"]
+__all__ = ["NetworkState", "intervening", "is_intervened", "read_state"]
+
+_intervened: ContextVar[bool] = ContextVar("_intervened", default=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,21 @@ class NetworkState:
             and all(map(is_, self.objects, other.objects))
             and self.values == other.values
         )
+
+
+@contextmanager
+def intervening() -> Iterator[None]:
+    """Say that what is changed meanwhile is an intervention of ours: the network itself stays what it is."""
+    token = _intervened.set(True)
+    try:
+        yield
+    finally:
+        _intervened.reset(token)
+
+
+def is_intervened() -> bool:
+    """Say whether an intervention of ours is going on."""
+    return _intervened.get()
 
 
 def read_state(model: Model) -> NetworkState:

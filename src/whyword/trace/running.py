@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..errors import ModelError, first_line
 from ..models.model import Model
+from ..models.unwrapping import running_eagerly
 from ..runs.batches import is_out_of_memory
 from ..runs.progress import report
 from .own_attention import RUNNING
@@ -186,10 +187,11 @@ def _in_two_lines(model: Model) -> Iterator[None]:
 
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Switch dropout off, and every module back to what it was afterwards."""
+    """Switch dropout and compiling off, and every module back to what it was afterwards."""
     _refuse_autocast(model)
-    with RUNNING:
-        training = [module for module in model.network.modules() if module.training]
+    modules = list(model.network.modules())
+    with RUNNING, running_eagerly(modules):
+        training = [module for module in modules if module.training]
         for module in training:
             module.training = False
         try:
@@ -202,7 +204,7 @@ def evaluating(model: Model) -> Iterator[None]:
 def _refuse_autocast(model: Model) -> None:
     """Refuse to run where torch computes in another type than the model's: sums would be rounded to it."""
     device = model.device.type
-    if torch.is_autocast_enabled(device):
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         raise ModelError(
             f"torch.autocast is on: {model.name} ({model.dtype}) would be run in "
             f"{torch.get_autocast_dtype(device)}, and explained in it.",

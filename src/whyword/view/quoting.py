@@ -1,7 +1,7 @@
 """Sentences with quoted text in them, and numbers as the tables of a report write them."""
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 __all__ = [
     "Sentence",
@@ -47,7 +47,7 @@ def capitalise(text: str) -> str:
 
 def write_plain(number: float, digits: int) -> str:
     """Write a number as the tables of the page do: a half is rounded up, and a minus is as wide as a plus."""
-    size = Decimal(abs(number)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    size = Decimal(abs(number)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, Context(prec=400))
     return f"−{size}" if number < 0 and size else f"{size}"
 
 
