@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from annotated_types import MinLen
 
-from ..attribute.methods import Measure
 from ..document.kinds import SUPPORT_SCHEMA
 from ..document.numbers import misfit, require_length
 from ..errors import InputError
-from ..view.sentences import worded
 from .part_comparison import NO_SOURCES
-from .prompt_parts import ANSWERED, PartScore, PromptParts
-from .shown import Shown
+from .prompt_parts import ANSWERED, PartScore, PromptParts, ScoredParts
 
 __all__ = ["UNSUPPORTED", "AnswerSupport", "ExplainedRow", "SupportColumn", "SupportRow", "make_support"]
 
@@ -74,16 +71,10 @@ class SupportRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerSupport(Shown):
+class AnswerSupport(ScoredParts):
     """What every part of a prompt adds to every sentence of an answer."""
 
     schema: ClassVar[str] = SUPPORT_SCHEMA
-    model: str
-    """The model's name."""
-    method: str
-    """The name of the method."""
-    measure: Measure
-    """What the scores are."""
     rows_by: str
     """What the answer was divided into."""
     columns_by: str
@@ -100,11 +91,6 @@ class AnswerSupport(Shown):
     """Words of the prompt, in order; those of the answer so far are not listed."""
     threshold: float
     """Below which share a sentence counts as unsupported."""
-
-    @worded
-    def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        return super().to_dict()
 
     @classmethod
     def _from_declared(cls, declared: "AnswerSupport") -> "AnswerSupport":

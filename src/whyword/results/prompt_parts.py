@@ -21,7 +21,17 @@ from ..view.sentences import worded
 from .prediction import Choice
 from .shown import Shown
 
-__all__ = ["ANSWERED", "ELSEWHERE", "START", "UNITS", "Divisible", "PartScore", "PromptParts", "list_parts"]
+__all__ = [
+    "ANSWERED",
+    "ELSEWHERE",
+    "START",
+    "UNITS",
+    "Divisible",
+    "PartScore",
+    "PromptParts",
+    "ScoredParts",
+    "list_parts",
+]
 
 START = "start"
 """What the start of text is called."""
@@ -52,16 +62,27 @@ class PartScore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromptParts(Shown):
-    """How much every part of a prompt raised or lowered one logit, or one difference of logits."""
+class ScoredParts(Shown):
+    """What all scores of parts by one method say of themselves."""
 
-    schema: ClassVar[str] = PARTS_SCHEMA
     model: str
     """The model's name."""
     method: str
     """The name of the method."""
     measure: Measure
     """What the scores are."""
+
+    @worded
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON document."""
+        return super().to_dict()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptParts(ScoredParts):
+    """How much every part of a prompt raised or lowered one logit, or one difference of logits."""
+
+    schema: ClassVar[str] = PARTS_SCHEMA
     by: str
     """What the prompt was divided into: word, sentence, line, paragraph, turn, part or span."""
     text: str
@@ -76,11 +97,6 @@ class PromptParts(Shown):
     """The model's own logit, or difference of logits."""
     bias: float | None = None
     """What is at no token, because biases add it; None for methods that do not say."""
-
-    @worded
-    def to_dict(self) -> dict[str, Any]:
-        """Give the JSON document."""
-        return super().to_dict()
 
     def __len__(self) -> int:
         return len(self.parts)

@@ -231,8 +231,8 @@ class Continuing(Prompting):
 class Supporting(Continuing):
     """Which part of the prompt supports which sentence of an answer."""
 
-    foil: Literal["auto"] | None = Field(
-        None, description="null (the default): none; auto: the runner-up at each position."
+    foil: Literal["auto", "runner-up"] | None = Field(
+        None, description="null (the default): none; auto: the best rival at each position; or runner-up."
     )
     by: str | None = Field(
         None,

@@ -36,8 +36,8 @@ def describe_support(document: Document) -> dict[str, Any]:
     flagged = [row["name"] for row in document["rows"] if not row["supported"]]
     percent = f"{100 * document['threshold']:.0f} %"
     question: Sentence = join("Which part of the prompt supports ", quote(document["answer"]), "?")
-    rows, columns = document["rows_by"], document["columns_by"]
-    said = f"One row per {rows} of the answer, one column per {columns} of the prompt."
+    rows = document["rows_by"]
+    said = f"Choose a {rows} of the answer: the prompt is tinted by what its words add to it."
     missing = (
         f"{MARK} No source supports {', '.join(flagged)}: the strongest has less than {percent} of scores."
         if flagged

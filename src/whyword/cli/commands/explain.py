@@ -177,7 +177,7 @@ def explain(
     asked = _Question(
         source,
         wanted,
-        None if no_foil or (by in _PARTS and not one_token) else foils or "auto",
+        None if no_foil else foils or (None if by in _PARTS and not one_token else AUTO),
         [each.value for each in method] if method else ["alti-logit" if account else DEFAULT_METHOD],
         depth,
         continue_,
