@@ -164,7 +164,10 @@ def test_the_description_names_every_route(client: httpx.Client) -> None:
     description = client.get("/api/openapi.json").json()
     assert sorted(description["paths"]) == [
         f"/api/{name}"
-        for name in ("compare", "continue", "explain", "models", "neurons", "predict", "translate")
+        for name in (
+            *("compare", "continue", "difference", "explain"),
+            *("models", "neurons", "predict", "translate"),
+        )
     ]
 
 

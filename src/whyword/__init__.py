@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .results.prompt_parts import PromptParts
     from .results.reading_back import read
     from .results.translation import Translation
+    from .results.two_explanations import Difference, difference
     from .runs.progress import show_progress
     from .tokens import Tokens
 
@@ -40,6 +41,7 @@ __all__ = [
     "Alignment",
     "Comparison",
     "Continuation",
+    "Difference",
     "Explanation",
     "FilledPrompt",
     "InputError",
@@ -57,6 +59,7 @@ __all__ = [
     "align",
     "compare",
     "compare_batch",
+    "difference",
     "evaluate",
     "explain",
     "explain_batch",
@@ -80,6 +83,7 @@ __getattr__ = look_up_in(
         "Alignment": "alignment.alignment",
         "Comparison": "results.comparison",
         "Continuation": "results.continuation",
+        "Difference": "results.two_explanations",
         "Explanation": "results.explanation",
         "FilledPrompt": "ask.filled_prompt",
         "Ledger": "ledger",
@@ -93,6 +97,7 @@ __getattr__ = look_up_in(
         "align": "alignment.aligner",
         "compare": "pipeline.one_prompt",
         "compare_batch": "pipeline.many_prompts",
+        "difference": "results.two_explanations",
         "evaluate": "evaluation",
         "explain": "pipeline.one_prompt",
         "explain_batch": "pipeline.many_prompts",

@@ -123,9 +123,9 @@ def print_view(document: dict[str, Any], by: str, top: int | None) -> None:
     """Print the terminal view of a document to stdout."""
     from rich.console import Console
 
-    from ..view.terminal import print_document
+    from ..view.showing import print_by_kind
 
-    print_document(document, Console(highlight=False), by, top)
+    print_by_kind(document, Console(highlight=False), by, top)
     sys.stdout.flush()
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..ask.foil_names import AUTO, RUNNER_UP
 from ..ask.prompt import continue_prompt, read_prompt
 from ..ask.sentence_pair import pair_up
 from ..attribute.methods import DEFAULT_METHOD, METHODS, TRANSLATION_METHODS
@@ -16,12 +17,15 @@ from ..pipeline.one_continuation import explain_continuation
 from ..pipeline.one_prompt import ask, compare, explain, predict, require_decoder
 from ..pipeline.one_translation import explain_translation, require_translator
 from ..results.account import describe_fully
+from ..results.explanation import Explanation
+from ..results.two_explanations import difference
 from ..tokens import Tokens
 from .access import Limits
 
 __all__ = [
     "Comparing",
     "Continuing",
+    "Differing",
     "Explaining",
     "PostedQuestion",
     "Predicting",
@@ -126,6 +130,42 @@ class Explaining(Choosing):
             depth=self.depth,
         )
         return describe_fully(found) if self.account else found.to_dict()
+
+
+class Differing(Choosing):
+    """What another prompt, or another model, changes."""
+
+    versus: Text | Annotated[list[Turn], Field(min_length=1, max_length=200, fail_fast=True)] | None = Field(
+        None, description="The other prompt; default: the same one."
+    )
+    versus_model: str | None = Field(None, description="The other model; default: the same one.")
+    method: str = _name_one(METHODS)
+    depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
+
+    def answer(self, model: Model, limits: Limits) -> Document:
+        """Return the difference of two prompts."""
+        return self.explain_second(self.explain_first(model, limits), model, limits)
+
+    def explain_first(self, model: Model, limits: Limits) -> Explanation:
+        """Explain what is changed."""
+        if self.versus is None and self.versus_model is None:
+            raise InputError("There is nothing to compare with.", "Give another prompt, or another model.")
+        prompt = self.read(model, limits)
+        return self._explain(model, prompt, self.target, self.foil)
+
+    def explain_second(self, first: Explanation, model: Model, limits: Limits) -> Document:
+        """Explain what it is changed into, about the same words, and return the difference."""
+        words: dict[str, Any] = {"target": self.target, "foil": self.foil}
+        if self.target is None or self.foil in (AUTO, RUNNER_UP):  # the first model chose them
+            same = self.versus_model in (None, self.model)
+            target, *foils = [each.id if same else each.text for each in (first.target, *first.foils)]
+            words = {"target": target, "foil": foils or None}
+        other = self.model_copy(update={**words, "prompt": self.versus or self.prompt})
+        found = self._explain(model, other.read(model, limits), **words)
+        return difference(first, found).to_dict()
+
+    def _explain(self, model: Model, prompt: Tokens, target: Any, foil: Any) -> Explanation:
+        return explain(model, prompt, target=target, foil=foil, method=self.method, depth=self.depth)
 
 
 class Comparing(Choosing):

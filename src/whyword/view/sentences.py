@@ -26,6 +26,7 @@ from .verdict import give_verdict
 __all__ = [
     "add_wording",
     "ask",
+    "ask_about",
     "describe",
     "describe_alignment",
     "describe_comparison",
@@ -85,7 +86,7 @@ def ask(document: Document) -> Sentence:
         )
     if schema == CONTINUATION_SCHEMA:
         return join("Why ", quote(document["text"]), "?")
-    return _ask_why(document["target"], document["foils"])
+    return ask_about(document["target"], document["foils"])
 
 
 def name_alignment(document: Document) -> str:
@@ -217,14 +218,15 @@ def _describe_step(target: Document, foils: Sequence[Document], ledger: Document
     total, logit = (write_plain(ledger[name], 6) for name in ("total", "logit"))
     absolute, relative = abs(ledger["total"] - ledger["logit"]), ledger["error"]
     return {
-        "question": _ask_why(target, foils),
+        "question": ask_about(target, foils),
         "quantity": quantity,
         "proof": f"Total {total}, the model’s own {quantity} {logit}: absolute error "
         f"{write_exponent(absolute)}, relative to all entries {write_exponent(relative)}.",
     }
 
 
-def _ask_why(target: Document, foils: Sequence[Document]) -> Sentence:
+def ask_about(target: Document, foils: Sequence[Document]) -> Sentence:
+    """Ask why it is the target and not the foils."""
     asked = join("Why ", quote(target["text"]))
     for place, foil in enumerate(foils):
         asked = join(asked, " or " if place else " and not ", quote(foil["text"]))

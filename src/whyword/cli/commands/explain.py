@@ -41,11 +41,13 @@ from ..reporting import (
 )
 from ..saved_files import save_files
 from ..sources import Source, open_models, read_source, read_word
+from ..two_questions import explain_two, require_two
 
 if TYPE_CHECKING:
     from ...models import Model
     from ...results.continuation import Continuation
     from ...results.explanation import Explanation
+    from ...results.two_explanations import Difference
 
 __all__ = ["explain"]
 
@@ -86,6 +88,13 @@ def explain(
     account: Annotated[
         bool, typer.Option("--account", help="Put MLPs and embedding on tokens too (heuristic).")
     ] = False,
+    versus: Annotated[
+        str | None,
+        typer.Option("--versus", metavar="PROMPT2", help="Another prompt: what it changes, word by word."),
+    ] = None,
+    difference: Annotated[
+        bool, typer.Option("--difference", help="Of two models: what the second changes, word by word.")
+    ] = False,
     continue_: Annotated[
         int | None,
         typer.Option("--continue", min=1, metavar="N", help="Generate N tokens and explain each of them."),
@@ -104,12 +113,17 @@ def explain(
     """Explain which words made the model prefer one word over another, block by block, with the proof."""
     source = read_source(prompt, start=start, chat=chat, ids=ids)  # before what takes seconds to import
     wanted, foils = read_word(target, ids), [read_word(word, ids) for word in foil or []]
+    from ...document.kinds import DIFFERENCE_SCHEMA, SCHEMA
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format
 
     view, shown = (by.value, top) if routes is None else ("routes", routes)
+    two = versus is not None or difference
+    if two:
+        require_two(versus, model, difference=difference)
+        _require_plain(view, account, continue_)
     for path in output or []:
-        require_format(path, by=view)
+        require_format(path, *((DIFFERENCE_SCHEMA,) if two else (SCHEMA, view)))
     if view in ("depth", "routes"):
         _require_flow(method, view, continue_)
     if max_memory is not None:
@@ -135,12 +149,18 @@ def explain(
         continue_,
         max_memory,
     )
+    models = open_models(model, dtype=dtype, allow=allow or (), start=start)
+    answers: Iterator[Explanation | Continuation | Difference]
+    if two:
+        other = None if versus is None else read_source(versus, start=start, chat=chat, ids=ids)
+        answers, view = explain_two(question, models, other), "word"
+    else:
+        answers = (explained for loaded in models for explained in question.answer(loaded))
     documents: list[dict[str, Any]] = []
-    for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
-        for explained in question.answer(loaded):
-            documents.append(_describe(explained, account))
-            if not json and not output:
-                print_view(documents[-1], view, shown)
+    for explained in answers:
+        documents.append(_describe(explained, account))
+        if not json and not output:
+            print_view(documents[-1], view, shown)
     # Files first: who reads stdout may leave.
     saved = save_files(documents, output, view, shown)
     if json:
@@ -212,11 +232,20 @@ def _require_flow(methods: Sequence[MethodName] | None, view: str, new_tokens: i
         )
 
 
-def _describe(explained: "Explanation | Continuation", account: bool) -> dict[str, Any]:
+def _require_plain(view: str, account: bool, new_tokens: int | None) -> None:
+    """Refuse what a difference does not have."""
+    if view != By.word.value or account or new_tokens is not None:
+        raise InputError(
+            "A difference was asked for with --by, --routes, --account or --continue.",
+            "It is shown word by word, of one token: leave them out.",
+        )
+
+
+def _describe(explained: "Explanation | Continuation | Difference", account: bool) -> dict[str, Any]:
     """Return the document, with the full account where it is asked for."""
     from ...results.account import describe_fully
-    from ...results.continuation import Continuation
+    from ...results.explanation import Explanation
 
-    if not account or isinstance(explained, Continuation):
+    if not account or not isinstance(explained, Explanation):
         return explained.to_dict()
     return describe_fully(explained)

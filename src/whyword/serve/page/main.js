@@ -13,6 +13,7 @@ import { exampleState, readState, writeState } from "./state.js";
 
 const HINTS = {
   compare: "one row per method, each in its own unit. Red speaks for the word you ask about, blue against it. Grey rows are not contrastive: they are the same whatever word you ask about.",
+  difference: "a word in each row, with its score in the first and in the second; the change is the second minus the first. Red raises the word you ask about, blue lowers it.",
   neurons: "each MLP neuron adds its update to the difference. Red raises it, blue lowers it.",
   continue: "one row per generated token. Choose a token to see why the model wrote it.",
   translate: "point at a word, or tap it, to light the words it came from or led to. Numbers are logits.",
@@ -133,7 +134,8 @@ function showQuestion() {
   press(find("view"), "view", state.view);
   find("view").hidden = source;
   find("method").value = state.method;
-  find("method-choice").hidden = !source && !["explain", "continue"].includes(state.view);
+  find("method-choice").hidden = !source && !["explain", "difference", "continue"].includes(state.view);
+  find("versus-choice").hidden = source || state.view !== "difference";
   find("count-choice").hidden = find("continuation-choice").hidden = source || state.view !== "continue";
   find("hint").textContent = `How to read it: ${hintOn(state)}`;
   for (const box of find("models").querySelectorAll("input")) box.checked = state.models.includes(box.value);
@@ -233,7 +235,7 @@ function listen() {
   find("prompt-kind").addEventListener("click", showEdited);
   find("columns").addEventListener("tokenchosen", (event) => keepChosen(event.detail));
   find("no-foil").addEventListener("change", () => askForm());
-  for (const name of ["count", "continuation"]) {
+  for (const name of ["count", "continuation", "versus"]) {
     find(name).addEventListener("keydown", (event) => event.key === "Enter" && askAgain());
   }
   for (const button of find("view").children) {

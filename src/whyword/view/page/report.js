@@ -5,6 +5,7 @@
 import { renderAlignment } from "./alignment.js";
 import { renderComparison } from "./comparison.js";
 import { renderContinuation } from "./continuation.js";
+import { renderDifference } from "./difference.js";
 import { element } from "./elements.js";
 import { renderExplanation } from "./explanation.js";
 import { renderNeurons } from "./neurons.js";
@@ -20,6 +21,7 @@ export const RENDERERS = {
   "whyword.continuation/1": renderContinuation,
   "whyword.comparison/1": renderComparison,
   "whyword.neurons/1": renderNeurons,
+  "whyword.difference/1": renderDifference,
   "whyword.parts/1": renderParts,
   "whyword.support/1": renderSupport,
   "whyword.survey/1": renderSurvey,
