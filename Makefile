@@ -13,7 +13,7 @@ TESTS ?= tests
 OLDEST_TESTS := $(addprefix tests/test_,golden.py neurons.py translators.py)
 BUILT_FROM := pyproject.toml setup.py src/whyword/maths/kernel.cpp
 
-.PHONY: demo install test lint types unit coverage fuzz sweep docs dist wheel install-oldest test-oldest picture clean
+.PHONY: demo install test lint types unit coverage fuzz proof sweep docs dist wheel install-oldest test-oldest picture clean
 .DEFAULT_GOAL := test
 
 # Explain one prediction of a real model by three methods; sets up its own environment.
@@ -66,6 +66,10 @@ coverage: $(INSTALLED_DEV)
 fuzz: $(INSTALLED_DEV)
 	OMP_NUM_THREADS=1 WHYWORD_FUZZ=10000 WHYWORD_CYCLES=100 $(BIN)/python $(PYTEST) \
 	  tests/test_fuzz.py tests/test_kinds.py tests/test_evaluation.py -k "fuzz or mutated or killed"
+
+# A thousand prompts of every kind of family in both half precisions: no false alarm, and planted errors are found.
+proof: $(INSTALLED_DEV)
+	OMP_NUM_THREADS=1 WHYWORD_PROMPTS=1000 $(BIN)/python $(PYTEST) tests/test_recorded_run.py -k half_precision
 
 docs: $(INSTALLED_DEV)
 	$(BIN)/python docs/generate_command.py --check

@@ -15,6 +15,7 @@ from whyword.inside.ablation import ablate
 from whyword.inside.split import read_split
 from whyword.inside.survey import survey
 from whyword.inside.top_examples import find_answers
+from whyword.pipeline.compared_by_part import compare_parts
 from whyword.results.account import describe_fully
 from whyword.results.explanation import Explanation
 
@@ -84,6 +85,7 @@ def make_results() -> dict[str, Any]:
         "difference, one row": whyword.difference(
             *(whyword.explain(model, PROMPT, **asked, method="attention") for model in (gpt2, llama))
         ),
+        "compared parts": compare_parts(gpt2, PROMPT, "word", **asked, methods=["flow", "erasure"]),
         "support": whyword.explain_continuation(llama, PROMPT, "has been. They have.").by(columns="word"),
         "prediction": whyword.predict(gpt2, PROMPT, top=3),
         "neurons": whyword.neurons(llama, PROMPT, **asked, top=2),

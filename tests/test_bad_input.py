@@ -180,12 +180,38 @@ def test_a_continuation_is_greedy_whatever_the_model_is_set_to() -> None:
         "max_length": 7,
         "do_sample": True,
         "num_beams": 3,
+        "num_return_sequences": 3,
+        "return_dict_in_generate": True,
+        "output_scores": True,
+        "guidance_scale": 2.0,
+        "cache_implementation": "static",
+        "use_cache": False,
+        "stop_strings": ["a"],
+        "prompt_lookup_num_tokens": 2,
+        "penalty_alpha": 0.5,
     }
     for name, value in settings.items():
         kept = getattr(network.generation_config, name)
         setattr(network.generation_config, name, value)
         assert generate(model, prompt, 6) == greedy, name
+        assert getattr(network.generation_config, name) == value
         setattr(network.generation_config, name, kept)
+    for name, value in settings.items():  # all at once
+        setattr(network.generation_config, name, value)
+    assert generate(model, prompt, 6) == greedy
     network.generation_config.eos_token_id = second  # the end is the model's own
-    network.generation_config.min_new_tokens = 6
     assert generate(model, prompt, 6) == greedy[:2]
+
+
+def test_a_network_that_goes_on_otherwise_with_its_cache() -> None:
+    """What is generated one token at a time must be what the whole prompt predicts."""
+    network = build("llama", torch.float64)
+    mlp = network.model.layers[1].mlp
+    own = mlp.forward
+    mlp.forward = lambda stream: own(stream).cumsum(1)  # an MLP that keeps no cache
+    model = whyword.load(network)
+    with pytest.raises(whyword.ProofError, match="logit of the token that was generated = ") as caught:
+        whyword.explain_continuation(model, prompt_of(9), new_tokens=6, method="logit")
+    assert "use_cache" in caught.value.remedy
+    network.generation_config.use_cache = False
+    assert len(list(whyword.explain_continuation(model, prompt_of(9), new_tokens=6, method="logit"))) == 6

@@ -20,9 +20,14 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import whyword
+from whyword.ask.document_question import ask_documents
+from whyword.attribute import Erasure, erase
 from whyword.attribute.methods import COMPARED
 from whyword.cli import application
+from whyword.cli.prompt_files import read_documents
 from whyword.cli.remedies import list_options, word_for_command
+from whyword.ledger import Target
+from whyword.results.answer_support import AnswerSupport
 
 import toy_tokenizers
 from families import build
@@ -183,6 +188,140 @@ def test_a_prompt_from_stdin_and_ids_and_chat(folder: str, bare: str, tmp_path: 
     assert (document["target"]["id"], document["foils"][0]["id"]) == (7, 12)
     shown, _ = run("explain", "Hello", "--chat", "-m", folder, "--json")
     assert any(token["text"] == "<|turn|>" for token in json.loads(shown)["tokens"])
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """Documents and turns in files."""
+    (tmp_path / "a.txt").write_text("A report about the painters.\n")
+    (tmp_path / "b.txt").write_text("\ufeffShe has seen the reports. They have not.", encoding="utf-8")
+    turns = [("user", "A report"), ("assistant", "has been"), ("user", "She has seen it")]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    (tmp_path / "turns.json").write_text(json.dumps(messages))
+    (tmp_path / "wrapped.json").write_text(json.dumps({"messages": messages}))
+    return tmp_path
+
+
+def test_documents_and_an_answer(folder: str, sources: Path) -> None:
+    files = ["--documents", str(sources / "a.txt"), str(sources / "b.txt"), "--question", "Who has?"]
+    shown, said = run("explain", *files, "--answer", "She has. They have not.", "-m", folder, "--json")
+    support = AnswerSupport.from_dict(json.loads(shown))
+    assert said == ""
+    names = [column.name for column in support.columns]
+    assert {"documents[a.txt]", "documents[b.txt]", "question", "template"} <= set(names)
+    assert [row.text for row in support.rows] == ["She has.", "They have not."]
+    assert "Context:\nA report about the painters.\n\nShe has seen" in support.prompt
+    for row in support.rows:
+        assert sum(row.scores) + (row.bias or 0.0) == pytest.approx(row.logit, abs=1e-3)
+    out = [sources / f"support{ending}" for ending in (".html", ".csv", ".png", ".tex")]
+    options = [word for path in out for word in ("-o", str(path))]
+    shown, said = run("explain", *files, "--answer", "She has. They have not.", "-m", folder, *options)
+    assert "documents[b.txt]" in shown
+    assert all(path.stat().st_size > 100 for path in out)
+
+
+def test_documents_by_part_and_the_models_own_answer(folder: str, sources: Path) -> None:
+    files = ["--documents", str(sources / "a.txt"), str(sources / "b.txt"), "--question", "Who has?"]
+    shown, _ = run(
+        "explain", *files, "-t", "has", "-f", "have", "-m", folder, "--method", "erasure", "--json"
+    )
+    parts = json.loads(shown)
+    assert (parts["schema"], parts["by"]) == ("whyword.parts/1", "part")
+    _, said = run("explain", *files, "-m", folder, "--top", "2")
+    assert said.startswith("The model's own answer is explained")
+    template = "Read {documents}, then say {question}"
+    shown, _ = run("explain", template, *files, "-t", "has", "-m", folder, "--json")
+    assert json.loads(shown)["text"].startswith("Read A report about")
+
+
+def test_methods_by_document(folder: str, sources: Path) -> None:
+    files = ["--documents", str(sources / "a.txt"), str(sources / "b.txt"), "--question", "Who has?"]
+    asked = [*files, "-t", "has", "-f", "have", "-m", folder]
+    out = [sources / f"compared{ending}" for ending in (".html", ".csv", ".png", ".tex", ".json")]
+    shown, _ = run("compare", *asked, *(word for path in out for word in ("-o", str(path))))
+    assert "Grad × input" in shown
+    assert "comprehensiveness" in shown
+    assert all(path.stat().st_size > 100 for path in out)
+    compared = whyword.read(out[-1])
+    assert [each.method for each in compared.methods] == ["flow", "logit", "erasure", "gradient-x-input"]
+    model = whyword.load(folder)
+    prompt = ask_documents(model, read_documents([sources / "a.txt", sources / "b.txt"]), "Who has?")
+    asked_for = {"target": "has", "foil": "have", "method": "erasure", "parts": "part"}
+    erased = whyword.explain(model, prompt, **asked_for)
+    assert compared["erasure", "documents[b.txt]"] == pytest.approx(
+        erased.by("part")["documents[b.txt]"], abs=1e-6
+    )
+    # Erasing one of two sources, or keeping it alone, is hiding one document or the other.
+    tokens, target = erased.tokens, Target(erased.target.id, (erased.foil.id,))
+    hidden = {
+        name: [place for place, token in enumerate(tokens) if token.part == name]
+        for name in ("documents[a.txt]", "documents[b.txt]")
+    }
+    (found,) = erase(model, [Erasure(tokens.ids, target, [[], *hidden.values()])])
+    whole, *without = found.preference.tolist()
+    lost = {name: whole - left for name, left in zip(hidden, without, strict=True)}
+    for each in compared.methods:
+        best = each.faithfulness.strongest
+        (other,) = set(lost) - {best}
+        assert each.faithfulness.comprehensiveness == pytest.approx(lost[best], abs=1e-5)
+        assert each.faithfulness.sufficiency == pytest.approx(lost[other], abs=1e-5)
+
+
+def test_prompts_from_files(folder: str, sources: Path) -> None:
+    typed, _ = run("explain", "A report about the painters.", "-t", "has", "-m", folder, "--json")
+    read, _ = run("explain", "--prompt-file", str(sources / "a.txt"), "-t", "has", "-m", folder, "--json")
+    assert read == typed
+    shown, _ = run("explain", "--prompt-file", str(sources / "b.txt"), "--by", "sentence", "-m", folder)
+    assert "sentence 2" in shown
+    assert "They have not." in shown
+    for name in ("turns.json", "wrapped.json"):
+        shown, _ = run("explain", "--chat", str(sources / name), "-m", folder, "--by", "turn", "--json")
+        names = [part["name"] for part in json.loads(shown)["parts"]]
+        assert [name for name in names if name.startswith("turn")] == [
+            "turn 1 (user)",
+            "turn 2 (assistant)",
+            "turn 3 (user)",
+        ]
+
+
+def test_prompts_that_cannot_be_read(folder: str, bare: str, sources: Path) -> None:
+    def fails(*arguments: str, model: str = folder) -> str:
+        return " / ".join(refused("explain", *arguments, "-m", model))
+
+    one, two = str(sources / "a.txt"), str(sources / "b.txt")
+    (sources / "empty.txt").write_text(" \n")
+    (sources / "latin.txt").write_bytes(b"caf\xe9")
+    for name, text in (
+        ("no.json", "{"),
+        ("text.json", '["a"]'),
+        ("role.json", '[{"content": "x"}]'),
+        ("none.json", "[]"),
+    ):
+        (sources / name).write_text(text)
+    chat = lambda name: fails("--chat", str(sources / name))  # noqa: E731
+    assert "There is no prompt. / Give PROMPT, --prompt-file FILE" in fails()
+    assert "both given" in fails("A", "--prompt-file", one)
+    assert "There is no file" in fails("--prompt-file", str(sources / "c.txt"))
+    assert "is empty. / Give a file with text" in fails("--prompt-file", str(sources / "empty.txt"))
+    assert "byte 4 is 0xe9" in fails("--prompt-file", str(sources / "latin.txt"))
+    assert "without --question" in fails("--documents", one, two)
+    assert "without --documents" in fails("A", "--question", "Who?")
+    assert "a.txt twice" in fails("--documents", one, one, "--question", "Who?")
+    assert "a field 'x' that nothing fills. / A prompt with --documents" in fails(
+        "{documents} {x}", "--documents", one
+    )
+    assert "no field 'question'" in fails("{documents}", "--documents", one, "--question", "Who?")
+    assert "with the turns in" in fails("--chat", str(sources / "turns.json"), "--documents", one)
+    assert "is not JSON" in chat("no.json")
+    assert "Message 1 of" in chat("text.json")
+    assert "Message 1 has no role" in chat("role.json")
+    assert "holds no list of turns" in chat("none.json")
+    assert "There is no file" in chat("missing.json")
+    assert "given with --continue" in fails("A", "--answer", "B", "--continue", "3")
+    assert "--answer was given with a target" in fails("A", "--answer", "B", "-t", "C")
+    assert "no chat turns. / Give a file of turns" in fails("A report", "--by", "turn")
+    assert "no named parts. / Give --documents" in fails("A report", "--by", "part")
+    assert "was loaded without a tokenizer" in fails("--chat", str(sources / "turns.json"), model=bare)
 
 
 def test_predictions(folder: str) -> None:
@@ -408,6 +547,13 @@ def test_what_is_now_another_command_says_which(options: list[str], remedy: str)
     assert refused(*options)[1] == remedy
 
 
+def test_options_that_are_gone_are_not_suggested() -> None:
+    result = CliRunner().invoke(application, ["neurons", "--dataset", "ioi"])
+    assert result.exit_code == 2
+    assert "--target" in result.stderr
+    assert "--data," not in result.stderr
+
+
 def test_one_neuron_needs_no_folder() -> None:
     wrong, _ = refused("survey", "builtin-ioi", "--neuron", "1.2", "--heads")
     assert wrong == "--neuron was given with --out, --heads or --split."
@@ -572,7 +718,7 @@ def test_the_full_account(folder: str) -> None:
     assert sum(account["scores"]) + account["biases"] == pytest.approx(document["ledger"]["logit"], abs=1e-4)
     assert (
         refused(*asked, "--method", "logit")[0]
-        == "--account was given with --continue, or with a method that keeps no mixing."
+        == "--account was given with --continue, --answer or parts, or with a method that keeps no mixing."
     )
 
 
@@ -590,6 +736,7 @@ def test_choices_of_options_are_those_of_the_library() -> None:
     from whyword.cli.commands.translate import TranslationBy
     from whyword.data import EVIDENCE_KINDS
     from whyword.evaluation.conventions import CONVENTIONS
+    from whyword.results.prompt_parts import UNITS
     from whyword.view.grid import VIEWS
     from whyword.view.translation_grid import TRANSLATION_VIEWS
 
@@ -602,7 +749,7 @@ def test_choices_of_options_are_those_of_the_library() -> None:
         Way: SYMMETRISATIONS,
         ConventionsName: CONVENTIONS,
         EvidenceKind: EVIDENCE_KINDS,
-        By: VIEWS,
+        By: {*VIEWS, *UNITS},
         TranslationBy: TRANSLATION_VIEWS,
     }.items():
         assert {each.value for each in options} == set(table), options

@@ -15,11 +15,13 @@ from typing import Any
 import markdown
 import pytest
 import yaml
+from transformers import LlamaConfig, LlamaForCausalLM
 
 import whyword
 from whyword.models.catalogue import CATALOGUE
 from whyword.pipeline.loading import load as load_model
 
+import toy_tokenizers
 from weights import fetch_folder
 
 ROOT = Path(__file__).parents[1]
@@ -46,9 +48,9 @@ def run_blocks(page: str) -> dict[str, Any]:
 def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages name the same few models again and again: each is loaded once per process."""
 
-    def load(source: Any = None, **options: Any) -> whyword.Model:
-        if not isinstance(source, str | None):
-            return load_model(source, **options)
+    def load(source: Any = None, tokenizer: Any = None, **options: Any) -> whyword.Model:
+        if not isinstance(source, str | None) or tokenizer is not None:
+            return load_model(source, tokenizer, **options)
         place = source if source is None or not Path(source).exists() else str(Path(source).resolve())
         key = (place, options.get("dtype"), options.get("start"))
         if key not in LOADED:
@@ -393,6 +395,21 @@ def test_the_licence() -> None:
     project = (ROOT / "pyproject.toml").read_text()
     assert 'license = "Apache-2.0"' in project
     assert 'license-files = ["LICENSE"]' in project
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_on_your_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a tiny model in the place of yours."""
+    for package in ("peft", "bitsandbytes"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    tokenizer = toy_tokenizers.make("byte-level")
+    sizes = {"hidden_size": 128, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes)
+    LlamaForCausalLM(config).save_pretrained(tmp_path / "your-model")
+    tokenizer.save_pretrained(tmp_path / "your-model")
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks("your-model.md")
+    assert names["e"].target.text == "LABEL_1"
 
 
 @pytest.mark.real

@@ -23,6 +23,7 @@ import whyword
 from whyword.cli import application
 from whyword.data import locate_tokens, read_datasets
 from whyword.evaluation import compare_with, evaluate, read_report
+from whyword.evaluation.evaluating import FOR_SOURCES, list_evaluated
 from whyword.evaluation.figures import FIGURES
 from whyword.evaluation.metrics import expect_reciprocal_rank
 from whyword.evaluation.panels import STYLE
@@ -102,7 +103,35 @@ def test_the_tables(run: Path) -> None:
         row = next(row for row in (*report.rows, *report.groups) if row.name == line["dataset"])
         assert float(line["mean"]) == pytest.approx(row.cells[line["metric"]][line["method"]].mean, abs=1e-4)
     latex = (run / "table.tex").read_text()
-    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 6
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 7
+
+
+@pytest.mark.real
+def test_documents_are_ranked_where_the_model_answers_right(smollm: whyword.Model, tmp_path: Path) -> None:
+    made = evaluate(smollm, ["builtin-sources-2"], tmp_path, limit=4)
+    (dataset,) = read_datasets(["builtin-sources-2"])
+    settings, records = read_run(tmp_path)
+    assert settings["methods"] == list(FOR_SOURCES)
+    row = made.rows[0]
+    first = [whyword.predict(smollm, each.prefix, top=1)[0].text.strip() for each in dataset.examples[:4]]
+    right = [place for place, word in enumerate(first) if dataset.examples[place].target.startswith(word)]
+    assert [record.row for record in records] == right
+    assert row.used + sum(row.skipped.values()) == 4
+    example = dataset.examples[records[0].row]
+    spans = {f"documents[{place}]": span for place, span in enumerate(example.parts)}
+    for method in ("flow", "erasure"):
+        erased = {"parts": spans} if method == "erasure" else {}
+        e = whyword.explain(
+            smollm, example.prefix, target=example.target, foil=example.foil, method=method, **erased
+        )
+        found = [e.by(spans=spans)[name] for name in spans]
+        assert list(records[0].scores[method]) == pytest.approx(found, rel=1e-3, abs=1e-4)
+    assert (records[0].tokens, records[0].evidence) == (2, (example.parts.index(example.word[0]),))
+    assert set(records[0].faithfulness) == set(FOR_SOURCES)
+    assert sum(each.used for each in made.positions[0].rows) == row.used
+    assert "## top 1 by position, builtin-sources-2" in (tmp_path / "table.md").read_text()
+    with pytest.raises(whyword.InputError, match="builtin-sources-2 ranks documents"):
+        evaluate(smollm, ["builtin-sources-2"], tmp_path / "other", swaps=1)
 
 
 def test_faithfulness_is_what_erasing_does(model: whyword.Model, run: Path) -> None:
@@ -301,6 +330,13 @@ def test_figures(run: Path, tmp_path: Path) -> None:
     assert all(path.stat().st_size > 5000 for path in tmp_path.iterdir())
 
 
+def test_flow_comes_first_and_the_conventions_of_the_paper_have_its_methods_only() -> None:
+    published = ("erasure", "logit", "alti-logit", "gradient-norm", "gradient-x-input")
+    assert set(list_evaluated("paper")) == set(published)
+    assert list_evaluated(None) == ("flow", *list_evaluated("paper"))
+    assert list_evaluated(None, "paper") == list_evaluated("paper")
+
+
 def test_bad_input(model: whyword.Model, run: Path, tmp_path: Path) -> None:
     with pytest.raises(whyword.InputError, match=r"There is no dataset 'agaa'"):
         evaluate(model, ["agaa"], tmp_path, data="builtin")
@@ -325,8 +361,6 @@ def test_bad_input(model: whyword.Model, run: Path, tmp_path: Path) -> None:
 REFERENCE = {
     "aga": (0.82, 0.89),
     "dnaa": (0.64, 0.40),
-    "darn": (0.75, 0.60),
-    "ioi": (0.98, 0.88),
 }
 """MRR of logit and alti-logit on the default model, first 100 rows, evidence = the word."""
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import whyword
-from frozen_reference import freeze_gpt2, freeze_llama
+from frozen_blocks import FREEZERS, freeze_gpt2, freeze_marian
 from whyword.errors import InputError, ModelError, ProofError
 from whyword.ledger import Target
 from whyword.ledger.direction import read_logits, unembedding_bias, unembedding_direction
@@ -19,7 +19,7 @@ from whyword.maths.proof import Identity, gather_errors
 from whyword.models.open import open_model
 from whyword.models.testing.tiny_families import build
 from whyword.trace import Places, Plan, block_tally, intercepted_operation, record
-from whyword.trace.frozen_gradients import ratio_of
+from whyword.trace.frozen_gradients import Halve, ratio_of
 from whyword.trace.frozen_run import FrozenRun
 from whyword.trace.memory_plan import Request, estimate, make_plan
 
@@ -75,11 +75,10 @@ def test_a_translation_adds_up_at_every_depth_of_encoder_and_decoder(family: str
         _ = logit.flow
 
 
-@pytest.mark.parametrize(("family", "freeze"), [("gpt2", freeze_gpt2), ("llama", freeze_llama)])
-def test_flow_is_the_frozen_network_run_on_each_token_and_each_bias_alone(
-    family: str, freeze: Callable[..., Any]
-) -> None:
-    network = build(family, torch.float64, attn_implementation="eager")
+@pytest.mark.parametrize("family", FREEZERS)
+def test_flow_is_the_frozen_network_run_on_each_token_and_each_bias_alone(family: str) -> None:
+    freeze, changes = FREEZERS[family]
+    network = build(family, torch.float64, attn_implementation="eager", **changes)
     found, expected = explain(network), freeze(network, IDS, 3, 4)
     for depth in range(4):
         flow = [expected.flow(depth, position) for position in range(len(IDS))]
@@ -87,13 +86,30 @@ def test_flow_is_the_frozen_network_run_on_each_token_and_each_bias_alone(
         assert float(found.bias[depth]) == pytest.approx(expected.bias(depth), abs=EXACT)
 
 
+def test_flow_of_a_translation_is_the_frozen_network_run_on_each_token_and_each_bias_alone() -> None:
+    network = build("marian", torch.float64, attn_implementation="eager")
+    source, target = [*IDS[:6], 0], [17, 33, 8]
+    translation = whyword.explain_translation(open_model(network), source, target, method="flow")
+    given = [network.config.decoder_start_token_id, *target[:-1]]
+    expected, flow = freeze_marian(network, source, given, target[-1]), translation.flow
+    for depth in range(4):
+        prefix = [expected.flow(depth, position) for position in range(len(given))]
+        read = [expected.read_source(depth, position) for position in range(len(source))]
+        assert flow.prefix[-1, depth].tolist() == pytest.approx(prefix, abs=EXACT)
+        assert flow.read[-1, depth].tolist() == pytest.approx(read, abs=EXACT)
+        assert float(flow.bias[-1, depth]) == pytest.approx(expected.bias(depth), abs=EXACT)
+    for depth in range(3):
+        below = [expected.flow_from_source(depth, position) for position in range(len(source))]
+        assert flow.source[-1, depth].tolist() == pytest.approx(below, abs=EXACT)
+        assert float(flow.encoder_bias[-1, depth]) == pytest.approx(expected.source_bias(depth), abs=EXACT)
+
+
 @pytest.mark.parametrize("activation", ["gelu", "relu", "relu2", "tanh", "sigmoid", "quick_gelu", "laplace"])
 def test_an_activation_is_so_many_times_its_input_and_what_it_gives_for_zero(activation: str) -> None:
     network = build("gpt2", torch.float64, activation_function=activation, attn_implementation="eager")
-    assert max(errors_of(lambda: explain(network)).values()) < EXACT
-    if activation not in ("sigmoid", "laplace"):  # those give something for 0
-        found, expected = explain(network), freeze_gpt2(network, IDS, 3, 4)
-        assert float(found.bias[0]) == pytest.approx(expected.bias(0), abs=EXACT)
+    found, expected = explain(network), freeze_gpt2(network, IDS, 3, 4)
+    assert float(found.bias[0]) == pytest.approx(expected.bias(0), abs=EXACT)
+    assert float(found.flow[0, 2]) == pytest.approx(expected.flow(0, 2), abs=EXACT)
 
 
 def test_at_zero_the_ratio_is_the_slope() -> None:
@@ -243,15 +259,35 @@ def _cut_edge(moved: Any) -> Any:
     return replace(moved, incoming=incoming)
 
 
-def test_a_ratio_that_is_wrong_by_a_hundredth_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_ratio_that_is_wrong_by_a_hundredth_is_caught(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from whyword.trace import frozen_rules
 
     monkeypatch.setattr(frozen_rules, "ratio_of", lambda *given: ratio_of(*given) * 1.01)
     with pytest.raises(ProofError, match="flow at all positions"):
-        explain(build("llama", torch.float64))
+        explain(build("llama", dtype))
 
 
-def test_a_bias_that_is_counted_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_gate_that_is_wrong_by_a_hundredth_in_one_block_is_caught(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, passed = Halve.backward, []
+
+    def wrong(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        passed.append(True)
+        one, two = own(context, *gradients)
+        return (one * 1.01, two) if len(passed) == 2 else (one, two)
+
+    monkeypatch.setattr(Halve, "backward", staticmethod(wrong))
+    with pytest.raises(ProofError, match="depth 0: flow at all positions"):
+        explain(build("llama", dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_bias_that_is_counted_twice_is_caught(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     own = block_tally.BlockTally.add_bias
 
     def twice(self: Any, rows: Any, amounts: Tensor, what: str) -> None:
@@ -259,7 +295,7 @@ def test_a_bias_that_is_counted_twice_is_caught(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(block_tally.BlockTally, "add_bias", twice)
     with pytest.raises(ProofError, match="depth 0: flow at all positions"):
-        explain(build("llama", torch.float64))
+        explain(build("llama", dtype))
 
 
 def test_a_bias_that_is_not_counted_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +307,8 @@ def test_a_bias_that_is_not_counted_is_caught(monkeypatch: pytest.MonkeyPatch) -
     assert intercepted_operation.count_constant is not frozen_rules.count_constant
 
 
-def test_an_edge_that_is_missing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_an_edge_that_is_missing_is_caught(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     own = block_tally.move
 
     def cut(*given: Any) -> Any:
@@ -280,7 +317,7 @@ def test_an_edge_that_is_missing_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(block_tally, "move", cut)
     with pytest.raises(ProofError, match="block 1: flow below"):
-        explain(build("llama", torch.float64))
+        explain(build("llama", dtype))
 
 
 @pytest.mark.parametrize("family", ["bloom", "gpt2", "llama", "mixtral"])

@@ -2,6 +2,7 @@
 
 import weakref
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from whyword.pipeline.one_prompt import ask
 from whyword.runs.progress import listen
 from whyword.trace import Plan
 from whyword.trace.memory_plan import Request, estimate, free_memory, make_plan, read_size
+from whyword.trace.running import run
 
 from families import FAMILIES, build, prompt_of
 
@@ -138,17 +140,39 @@ def test_a_continuation_is_bounded_too(long_model: whyword.Model) -> None:
 def test_neurons_take_what_was_estimated(name: str, dtype: torch.dtype, sizes: dict[str, int]) -> None:
     model, peaks = whyword.load(build(name, dtype, **sizes)), []
     options: Any = {"target": 5, "foil": 9}
-    for run in (
+    for ask_once in (
         lambda: whyword.explain(model, prompt_of(9), **options, method="logit"),
         lambda: whyword.neurons(model, prompt_of(9), **options),
     ):
-        run()  # what is kept for later runs is not counted
+        ask_once()  # what is kept for later runs is not counted
         with Held(model) as held:
-            run()
+            ask_once()
         peaks.append(held.peak)
     without, with_ = (estimate(model, Request(1, 9), plan) for plan in (Plan(), Plan(neurons=True)))
     measured, estimated = peaks[1] - peaks[0], with_ - without
     assert measured <= estimated <= 3 * measured
+
+
+@pytest.mark.parametrize("name", ["marian", "t5"])
+def test_translations_take_what_was_estimated(name: str) -> None:
+    sizes = {} if name == "t5" else {"max_position_embeddings": 256}
+    model = whyword.load(build(name, torch.float32, **sizes))
+    source, translation = prompt_of(200), prompt_of(180, 1)
+    request, explain = Request(1, 180, 180, 200), partial(whyword.explain_translation, model, source)
+    with Held(model) as forward:
+        run(model, [translation], [source])
+    for method, plan in [("logit", Plan()), ("alti-logit", Plan(3)), ("flow", Plan(3, frozen=True))]:
+        whole = explain(translation, method=method)  # what is kept for later runs is not counted
+        with Held(model) as held:
+            explain(translation, method=method)
+        estimated = estimate(model, request, plan)
+        assert held.peak - forward.peak <= estimated <= 3 * held.peak + 16 * 10**6
+        with pytest.raises(whyword.InputError, match="180 tokens of a translation of 200 takes") as error:
+            explain(translation, method=method, max_memory="16.1MB")
+        smallest = error.value.remedy.removeprefix("What would fit: max_memory='").split("'")[0]
+        assert read_size(smallest) <= estimated + 10**6
+        least = explain(translation, method=method, max_memory=read_size(smallest) + 10**6)
+        torch.testing.assert_close(least.scores, whole.scores, rtol=1e-2, atol=1e-2)
 
 
 def test_neurons_that_do_not_fit_are_refused() -> None:

@@ -257,9 +257,34 @@ def test_every_sentence_of_an_answer_by_every_part(continuation: whyword.Continu
         assert sum(row.scores) + row.bias == pytest.approx(whole.ledger.logit, abs=1e-3)
         assert row.logit == pytest.approx(whole.ledger.logit, abs=1e-6)
         assert row.supported == (row.share >= table.threshold)
+        for place, column in enumerate(table.columns[:-1]):
+            words = [
+                score for word, score in zip(table.words, row.words, strict=True) if word.column == place
+            ]
+            assert sum(words) == pytest.approx(row.scores[place], abs=1e-4), column.name
+    said = {word.text for word in table.words if table.columns[word.column].name == "documents[0]"}
+    assert said == {"A", "report", "about", "the", "painters", "."}
+    assert all(table.prompt[word.start : word.end] == word.text for word in table.words if word.end)
+    assert table.prompt.endswith("Answer:")
     assert table[0, "answer so far"] != 0  # the first token of a sentence is seen by its others
     with pytest.raises(InputError, match="There is no part 'x'"):
         table[0, "x"]
+
+
+def test_words_of_one_name_are_several_columns(continuation: whyword.Continuation) -> None:
+    table = continuation.by(columns="word")
+    assert [column.name for column in table.columns].count("reports") == 2
+    for row in table.rows:
+        assert sum(row.scores) + row.bias == pytest.approx(row.logit, abs=1e-3)
+
+
+def test_what_ends_an_answer_is_in_no_sentence(model: whyword.Model, prompt: whyword.FilledPrompt) -> None:
+    ids = model.tokenizer("She has.", add_special_tokens=False).input_ids
+    (end,) = model.tokenizer.convert_tokens_to_ids(["<|end|>"])
+    continued = whyword.explain_continuation(model, prompt, [*ids, end])
+    assert continued.text.endswith("<|end|>")
+    assert continued[-1].target.special
+    assert [row.text for row in continued.by().rows] == ["She has."]
 
 
 def test_a_sentence_without_a_source_is_flagged(continuation: whyword.Continuation) -> None:

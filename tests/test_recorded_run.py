@@ -1,5 +1,6 @@
 """The recorded run is the model's own run: whatever its attention, its type, its mask and its lengths."""
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -56,6 +57,7 @@ LONGROPE = {
     "sliding_window": None,
 }
 HALF = (torch.float16, torch.bfloat16)
+PROMPTS = int(os.environ.get("WHYWORD_PROMPTS", "60"))
 
 
 def own_difference(network: Any, ids: list[int]) -> float:
@@ -127,7 +129,7 @@ def test_the_function_of_a_user_is_the_one_that_runs() -> None:
     network.set_attn_implementation("honest")  # after the model was loaded
     honest.calls = 0
     found = whyword.explain(model, prompt_of(9), target=5, foil=9)
-    assert honest.calls == 2 * len(model.blocks)  # the recorded run, and the untouched one
+    assert honest.calls == 4 * len(model.blocks)  # is it causal (two), recorded, untouched
     assert found.ledger.total == pytest.approx(own_difference(network, prompt_of(9)), abs=1e-5)
     whyword.load(network)
 
@@ -157,7 +159,8 @@ def test_functions_are_put_back_whatever_happens(attention: str) -> None:
     before = dict(ALL_ATTENTION_FUNCTIONS.items()), file.eager_attention_forward
 
     def fail(*_: Any) -> None:
-        assert dict(ALL_ATTENTION_FUNCTIONS.items()) != before[0]
+        if dict(ALL_ATTENTION_FUNCTIONS.items()) == before[0]:
+            return  # a run that is not recorded: is the model still causal?
         AttentionInterface.register(f"{attention} meanwhile", attend(1.0))
         raise KeyboardInterrupt
 
@@ -244,10 +247,11 @@ def test_an_error_in_one_mlp_is_noticed_in_half_precision(name: str, dtype: torc
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 @pytest.mark.parametrize("name", DISTINCT)
 def test_rounding_in_half_precision_is_no_error(name: str, dtype: torch.dtype) -> None:
+    """None of 720 prompts in each type; `make proof` tries 1,000 of every family."""
     model = whyword.load(build(name, dtype))
+    prompts = [prompt_of(1 + seed % 30, seed) for seed in range(PROMPTS)]
     for method in ("logit", "alti-logit"):
-        prompts = [prompt_of(1 + seed % 30, seed) for seed in range(60)]
-        assert len(list(whyword.explain_batch(model, prompts, foils="auto", method=method))) == 60
+        assert len(list(whyword.explain_batch(model, prompts, foils="auto", method=method))) == PROMPTS
 
 
 def test_a_model_that_sees_what_comes_after() -> None:
@@ -321,6 +325,7 @@ def count_runs(model: whyword.Model, lengths: list[int]) -> list[int]:
     handle = model.network.register_forward_pre_hook(lambda *_: runs.append(1))
     counts = []
     try:
+        whyword.explain(model, prompt_of(2), target=5)  # the hook is a change of the network, looked at once
         for length in lengths:
             before = len(runs)
             whyword.explain(model, prompt_of(length), target=5)

@@ -29,6 +29,7 @@ from whyword.cli.application import application
 from whyword.results.account import describe_fully
 from whyword.serve.access import LOCAL, Limits
 from whyword.serve.hosting import is_loopback, make_access, make_server, open_socket
+from whyword.serve.requests import Translating
 
 from serving import make_toy, serving
 
@@ -139,6 +140,10 @@ def test_translations(client: httpx.Client, translator: whyword.Model) -> None:
         "/api/translate", json={"model": translator.name, "source": "the cat", "target_language": "fr"}
     )
     assert own.json()["schema"] == "whyword.translation/1"
+    asked, few = Translating(source="the cat", target_language="fr"), Limits(tokens=9)
+    assert len(own.json()["target"]["tokens"]) > few.tokens  # the model's own may be longer than its source
+    with pytest.raises(whyword.InputError, match=r"The translation has \d+ tokens, but this server accepts"):
+        asked.answer(translator, few)
 
 
 def test_lines_of_progress_and_then_the_document(client: httpx.Client, toy: whyword.Model) -> None:
@@ -166,7 +171,7 @@ def test_the_description_names_every_route(client: httpx.Client) -> None:
         f"/api/{name}"
         for name in (
             *("compare", "continue", "difference", "explain"),
-            *("models", "neurons", "predict", "translate"),
+            *("models", "neurons", "predict", "support", "translate"),
         )
     ]
 
@@ -544,3 +549,13 @@ def test_a_body_that_trickles_is_not_waited_for(toy: whyword.Model) -> None:
             assert content.startswith(b"HTTP/1.1 408 ")
             assert b"The request did not arrive within 0.5 seconds." in content
             assert b"Send its body at once." in content
+        # Headers that trickle: from the start, after a request that was answered, or not at all.
+        asked = f"GET /api/models HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        for before, sent in (("", ""), ("", asked), (f"{asked}\r\n", asked)):
+            with socket.create_connection((host, int(port)), timeout=60) as connection:
+                connection.sendall(before.encode())
+                answered = connection.recv(12) if before else b""
+                connection.sendall(sent.encode())
+                with connection.makefile("rb") as answer:
+                    answer.read()
+            assert answered == (b"HTTP/1.1 200" if before else b"")

@@ -15,6 +15,7 @@ pytest.importorskip("fastapi", reason="FastAPI is not installed")
 import toy_translators
 import whyword
 from whyword.alignment.alignment import Alignment
+from whyword.ask.document_question import ask_documents
 from whyword.serve.access import LOCAL, Limits
 from whyword.serve.assets import read_assets
 from whyword.view.html import render_html
@@ -368,6 +369,58 @@ def test_a_chat(show: Show, toy: whyword.Model) -> None:
 
 
 # ---------------------------------------------------------------- links and files
+
+
+def test_documents_and_the_sentences_of_an_answer(
+    show: Show, browser: Any, toy: whyword.Model, tmp_path: Path
+) -> None:
+    (tmp_path / "b.txt").write_text("She has seen the reports. They have not.")
+    page = show()
+    page.get_by_role("button", name="Documents").click()
+    page.get_by_role("textbox", name="Name of the document").fill("a.txt")
+    page.get_by_role("textbox", name="Document", exact=True).fill("A report about the painters.")
+    page.locator("#document-files").set_input_files(str(tmp_path / "b.txt"))
+    page.get_by_role("textbox", name="Document", exact=True).nth(1).wait_for()
+    page.get_by_role("textbox", name="Question").fill("Who has seen the reports?")
+    run(page)  # the model's own answer
+    page.get_by_role("textbox", name="Answer").fill("She has. They have not.")
+    run(page)
+    documents = {"a.txt": "A report about the painters.", "b.txt": (tmp_path / "b.txt").read_text()}
+    prompt = ask_documents(toy, documents, "Who has seen the reports?")
+    table = whyword.explain_continuation(toy, prompt, "She has. They have not.", foil=None).by()
+
+    def check(shown: Any) -> None:
+        sentences = shown.locator(".sentences button")
+        assert sentences.all_inner_texts() == ["She has.", "They have not."]
+        sentences.nth(1).focus()
+        shown.keyboard.press("Enter")
+        assert sentences.nth(1).get_attribute("aria-pressed") == "true"
+        order = sorted(zip(table.rows[1].scores, table.columns, strict=True), key=lambda pair: -pair[0])
+        assert [row[0] for row in rows_of(shown, ".parts tbody tr")] == [column.name for _, column in order]
+        shown.get_by_role("button", name="documents[b.txt]").click()
+        place = [column.name for column in table.columns].index("documents[b.txt]")
+        own = [
+            (score, word.text)
+            for score, word in zip(table.rows[1].words, table.words, strict=True)
+            if word.column == place
+        ]
+        _, strongest = max(own, key=lambda pair: abs(pair[0]))
+        assert shown.locator(".strongest-words .piece").first.inner_text() == strongest
+        assert shown.locator(".prompt .in-part").count() == len(own)
+
+    check(page)
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="Save HTML").click()
+    saving.value.save_as(tmp_path / "saved.html")
+    report = browser.new_context().new_page()
+    report.add_init_script(WATCH)
+    report.goto((tmp_path / "saved.html").as_uri())
+    check(report)
+    assert report.evaluate("violations") == []
+    report.context.close()
+    phone = show(page.evaluate("location.hash"), viewport={"width": 360, "height": 740})
+    check(phone)
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_copied_link_shows_the_same(show: Show) -> None:

@@ -41,7 +41,7 @@ def description() -> Iterator[Any]:
         yield schemathesis.openapi.from_url(f"{address}/api/openapi.json")
 
 
-ASKED = ("compare", "continue", "explain", "neurons", "predict", "translate")
+ASKED = ("compare", "continue", "explain", "neurons", "predict", "support", "translate")
 
 
 def check(operation: Any, mode: Any) -> None:

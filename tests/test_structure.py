@@ -133,6 +133,7 @@ def test_the_public_names() -> None:
         "align",
         "compare",
         "compare_batch",
+        "compare_parts",
         "difference",
         "evaluate",
         "explain",

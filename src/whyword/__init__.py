@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .inside.neurons import Neurons, neurons
     from .ledger import Ledger
     from .models import Model
+    from .pipeline.compared_by_part import compare_parts
     from .pipeline.loading import load
     from .pipeline.many_prompts import compare_batch, explain_batch
     from .pipeline.one_continuation import explain_continuation
@@ -59,6 +60,7 @@ __all__ = [
     "align",
     "compare",
     "compare_batch",
+    "compare_parts",
     "difference",
     "evaluate",
     "explain",
@@ -97,6 +99,7 @@ __getattr__ = look_up_in(
         "align": "alignment.aligner",
         "compare": "pipeline.one_prompt",
         "compare_batch": "pipeline.many_prompts",
+        "compare_parts": "pipeline.compared_by_part",
         "difference": "results.two_explanations",
         "evaluate": "evaluation",
         "explain": "pipeline.one_prompt",

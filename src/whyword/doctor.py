@@ -1,7 +1,8 @@
 """Is a model explained exactly? Checks every identity on prompts of several lengths."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,14 +14,17 @@ from .errors import ModelError, ProofError
 from .ledger import Target
 from .maths.kernel import implementation
 from .maths.proof import Identity, gather_errors, tolerance_of
+from .models.adapters import find_adapters
 from .models.catalogue import CATALOGUE, GENERAL, find_entries, refuse
 from .models.model import Model
 from .models.open import name_source, open_model, read_config, read_dtype
 from .models.testing.shrink import make_small
 from .models.testing.tiny_families import TRANSLATORS, build, find_present
-from .pipeline.loading import find_source, probe, prove
+from .models.weights import device_of, is_opaque, is_plain
+from .pipeline.loading import find_source, prove
 from .runs.progress import report
 from .trace import Places, Plan, record
+from .trace.causality import probe, probe_sources
 
 __all__ = ["Diagnosis", "diagnose", "diagnose_families", "open_to_diagnose"]
 
@@ -70,6 +74,14 @@ class Diagnosis:
     """Catalogued descriptions that fit, where its own does not."""
     flow_failure: str | None = None
     """Why there is no flow of this model; None where it is proven, too."""
+    computed_in: str = ""
+    """The type that the network computes in: where it was converted, and where projections round more."""
+    adapters: tuple[str, ...] = ()
+    """The adapters that act."""
+    projections: dict[str, int] = field(default_factory=dict)
+    """How many projections have weights that are not plain, by class."""
+    devices: tuple[str, ...] = ()
+    """Where the blocks compute; "offloaded": weights are fetched from elsewhere when a block runs."""
 
     @property
     def proven(self) -> bool:
@@ -150,20 +162,41 @@ def diagnose(model: Model, weights: str = "of the checkpoint", lengths: Sequence
         dtype=str(model.dtype).removeprefix("torch."),
         kernel=implementation(),
         start=find_start(model),
-        tolerance=tolerance_of(model.dtype),
+        tolerance=tolerance_of(model.exactness),
         errors=errors,
         failure=failure,
         hint=hint,
         fits=() if failure is None else tuple(_find_fitting(model)),
         flow_failure=flow_failure,
+        computed_in=model.computed_in if failure is None else str(model.dtype).removeprefix("torch."),
+        adapters=tuple(map(str, find_adapters(model.network))),
+        projections=_count_projections(model),
+        devices=_list_devices(model),
     )
+
+
+def _count_projections(model: Model) -> dict[str, int]:
+    """Count projections with quantised weights by class, and by that of their weights where it is torch's."""
+    kinds = Counter[str]()
+    for module in model.network.modules():
+        if is_opaque(module) and not is_plain(module):
+            weight, kind = getattr(module, "weight", None), type(module).__name__
+            kinds[f"{kind} of {type(weight).__name__}" if type(module) is torch.nn.Linear else kind] += 1
+    return dict(kinds)
+
+
+def _list_devices(model: Model) -> tuple[str, ...]:
+    """List the devices of the blocks."""
+    devices = dict.fromkeys(str(device_of(block)) for block in model.blocks)
+    elsewhere = any(parameter.is_meta for block in model.blocks for parameter in block.parameters())
+    return (*devices, *(["offloaded"] if elsewhere else []))
 
 
 def _try_flow(model: Model, ids: list[int]) -> str | None:
     """Prove flow of the last prediction, and of the sum of all; return what is wrong, if anything is."""
     prompts, sources = [ids], None
     if model.encoder_stack is not None:
-        prompts, sources = [ids[::-1]] * 2, [ids, ids[: len(ids) // 2 + 1]]
+        prompts, sources = [ids[::-1]] * 2, probe_sources(ids)
     places = Places((range(len(ids)),) * len(prompts))
     try:
         trace = record(model, prompts, places, Plan(frozen=True), sources)

@@ -100,7 +100,7 @@ def _embed(model: Model, prepared: Prepared) -> Float[Tensor, "1 source model"]:
         found=found[near].to(model.compute_dtype),
         expected=own.to(model.compute_dtype),
         scale=own.abs().amax().to(model.compute_dtype),
-        tolerance=tolerance_of(model.dtype),
+        tolerance=tolerance_of(model.exactness),
     )
     scaled: Tensor = embedded * scales[near]
     return scaled

@@ -115,10 +115,10 @@ def _of_vectors(
     part, each = recorded.cross, recorded.trace.places.each
     by_block = []
     for block, (weights, value) in enumerate(zip(part.trace.weights, part.trace.values, strict=True)):
-        reduced = []
+        reduced, weight = [], part.weight(block)
         for example, own in enumerate(value):
             rows = slice(example * each, (example + 1) * each)
-            projected = own.repeat_interleave(weights.shape[1] // own.shape[0], 0) @ part.weights[block]
+            projected = own.repeat_interleave(weights.shape[1] // own.shape[0], 0) @ weight
             vectors = torch.einsum("phs,hsm->psm", weights[rows], projected)
             reduced.append(reduce(vectors, part.trace.output[block, rows].to(vectors.device)))
         by_block.append(torch.cat(reduced).cpu())

@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..tokens.segments import Segment
 from .filled_prompt import FilledPrompt
 
-__all__ = ["Message", "RenderedChat", "render_chat", "shorten"]
+__all__ = ["Message", "RenderedChat", "render_chat", "require_messages", "shorten"]
 
 Message = Mapping[str, Any]
 """`role` and `content`; the content is text, or a filled prompt."""
@@ -36,7 +36,7 @@ class RenderedChat:
 
 def render_chat(name: str, tokenizer: Any, messages: Sequence[Message]) -> RenderedChat:
     """Render chat messages with a model's template; a last turn of the assistant is left open."""
-    _require_messages(messages)
+    require_messages(messages)
     if tokenizer.chat_template is None:
         raise InputError(f"The tokenizer of {name} has no chat template.", "Pass the prompt as text instead.")
     plain = [{**message, "content": str(message["content"])} for message in messages]
@@ -59,7 +59,8 @@ def render_chat(name: str, tokenizer: Any, messages: Sequence[Message]) -> Rende
     return RenderedChat(text, turns, _list_parts(messages, contents))
 
 
-def _require_messages(messages: Sequence[Message]) -> None:
+def require_messages(messages: Sequence[Message]) -> None:
+    """Refuse messages without a role or a content."""
     for place, message in enumerate(messages):
         if not isinstance(message.get("role"), str):
             raise InputError(

@@ -67,13 +67,6 @@ def fill(template: str, /, **fields: Filling) -> FilledPrompt:
     return FilledPrompt(text, require_apart(parts))
 
 
-def _list_parts(name: str, piece: str | FilledPrompt, start: int) -> list[Segment]:
-    """List the parts of what fills a field, or of one of several texts that do; a blank text is none."""
-    if isinstance(piece, FilledPrompt) and piece.parts:
-        return [Segment(f"{name}.{own.name}", own.start + start, own.end + start) for own in piece.parts]
-    return [Segment(name, start, start + len(str(piece)))] if str(piece).strip() else []
-
-
 def _read_template(template: str) -> Iterator[tuple[str, str | None]]:
     """Give the text before each field, and the field's name; last, what is after all fields."""
     try:

@@ -18,6 +18,7 @@ from .filled_prompt import FilledPrompt
 from .start_of_text import find_start
 
 __all__ = [
+    "ANSWER",
     "Prompt",
     "continue_prompt",
     "extend_prompt",
@@ -26,6 +27,7 @@ __all__ = [
     "spell_offsets",
     "spell_pieces",
     "token_text",
+    "token_texts",
     "tokenize",
 ]
 
@@ -117,9 +119,18 @@ def _place_answer(places: Sequence[Place]) -> Place:
 
 def token_text(model: Model, id_: int, before: Tokens) -> str:
     """Return the text that one token adds after a prompt; its id for a model without a tokenizer."""
-    return _added_text(model, before.ids[-_CONTEXT:], id_).removeprefix(
-        " " if model.tokenizer is None else ""
-    )
+    return token_texts(model, [id_], before)[0]
+
+
+def token_texts(model: Model, ids: Sequence[int], before: Tokens) -> list[str]:
+    """Return the text that each of some tokens would add after a prompt; classes have names."""
+    if model.labels is not None:
+        return [model.labels[id_] for id_ in ids]
+    if model.tokenizer is None:
+        return [str(id_) for id_ in ids]
+    seen = before.ids[-_CONTEXT:]
+    shown = _decode(model, seen).rstrip(_HALF_CHARACTER)
+    return [_text_after(model, seen, shown, id_) for id_ in ids]
 
 
 def require_tokens(model: Model, ids: Sequence[int]) -> None:
@@ -247,9 +258,14 @@ def _added_text(model: Model, before: list[int], id_: int) -> str:
     """Return the text that a token adds after others. Part of a character adds nothing."""
     if model.tokenizer is None:
         return f" {id_}" if before else str(id_)
+    return _text_after(model, before, _decode(model, before).rstrip(_HALF_CHARACTER), id_)
+
+
+def _text_after(model: Model, before: list[int], shown: str, id_: int) -> str:
+    """Return the text that a token adds after others, of which the text is known."""
+    assert model.tokenizer is not None
     if id_ in model.special_ids:
         return str(model.tokenizer.convert_ids_to_tokens(id_))
-    shown = _decode(model, before).rstrip(_HALF_CHARACTER)
     return _decode(model, [*before, id_]).rstrip(_HALF_CHARACTER)[len(shown) :]
 
 

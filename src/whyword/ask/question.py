@@ -88,6 +88,8 @@ def _several(foil: str | int | Sequence[str | int] | None) -> list[str | int]:
 
 
 def _ids_of(model: Model, prompt: Tokens, word: str | int) -> list[int]:
+    if model.labels is not None:
+        return [_find_class(model.labels, word)]
     if isinstance(word, str):
         return continue_prompt(model, prompt, word)
     try:
@@ -96,6 +98,17 @@ def _ids_of(model: Model, prompt: Tokens, word: str | int) -> list[int]:
         raise InputError(f"A target or foil cannot be {word!r}.", "Pass a word or a token id.") from None
     require_tokens(model, ids)
     return ids
+
+
+def _find_class(labels: Sequence[str], word: str | int) -> int:
+    """Find a class by its name, or by its number."""
+    named = {label.casefold(): index for index, label in enumerate(labels)}
+    found = named.get(word.strip().casefold()) if isinstance(word, str) else word
+    if found in range(len(labels)):
+        return int(found)  # type: ignore[arg-type]
+    raise InputError(
+        f"There is no class {word!r}.", f"Classes: {', '.join(labels)} (0 to {len(labels) - 1})."
+    )
 
 
 def _spell(model: Model, prompt: Tokens, ids: list[int]) -> str:

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from torch import Tensor
+
 from ..errors import InputError
+from ..models.adapters import find_adapters
 from ..models.bundled.starts import NONE, choose_start, find_record, keep_record
 from ..models.model import Model
 from ..runs.fingerprint import fingerprint_weights
@@ -87,6 +90,8 @@ def require_start(model: Model, start: str) -> Start | None:
     own = _added_in_front(model)
     if start == "tokenizer" or (start == "auto" and own is not None):
         return Start(_join(model, own or ()), own or (), "tokenizer")
+    if start == "auto" and model.labels is not None:  # no sentence is likely or not
+        return Start(None, (), "tokenizer")
     return None if start == "auto" else _find_token(model, start)
 
 
@@ -182,4 +187,10 @@ def _join(model: Model, ids: Sequence[int]) -> str | None:
 
 def _read_state(model: Model) -> object:
     """Give what changes when a weight is replaced or changed in place."""
-    return hash(tuple((each.data_ptr(), each._version) for each in model.parameters))
+    weights = tuple((_find_data(each), each._version) for each in model.parameters)
+    return hash((weights, find_adapters(model.network)))
+
+
+def _find_data(tensor: Tensor) -> int:
+    """Give where a tensor is; one that is made of others is known by itself."""
+    return id(tensor) if hasattr(tensor, "__tensor_flatten__") else tensor.data_ptr()

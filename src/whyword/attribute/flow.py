@@ -42,6 +42,7 @@ __all__ = [
     "Flow",
     "Route",
     "add_flows",
+    "add_padded",
     "attribute_flow",
     "find_depth",
     "trace_flow",
@@ -175,24 +176,30 @@ def _descend(
 
 def _list_routes(pulled: PulledBack, example: int) -> tuple[Route, ...]:
     """List the strongest edges of one example, in all blocks."""
-    routes = []
-    for block, moved in enumerate(pulled.decoder.moved):
-        edges = moved.strongest
-        columns = (edges.head, edges.source, edges.target, edges.amount)
-        rows = zip(*(column[example].tolist() for column in columns), strict=True)
-        routes += [Route(block, *row) for row in rows]
-    return tuple(sorted(routes, key=_strength)[:KEPT])
+    every = [moved.strongest for moved in pulled.decoder.moved]
+    blocks = torch.cat([torch.full_like(edges.head[example], block) for block, edges in enumerate(every)])
+    amounts = torch.cat([edges.amount[example] for edges in every])
+    best = amounts.abs().sort(descending=True, stable=True).indices[:KEPT]
+    places = [
+        torch.cat([getattr(edges, name)[example] for edges in every])[best].tolist()
+        for name in ("head", "source", "target")
+    ]
+    rows = zip(blocks[best].tolist(), *places, amounts[best].tolist(), strict=True)
+    return tuple(Route(*row) for row in rows)
 
 
-def add_flows(one: Flow, two: Flow) -> Flow:
-    """Add the flows of two predictions of which the second has the longer context.
+def add_flows(flows: Sequence[Flow]) -> Flow:
+    """Add the flows of predictions in their order, each with a longer context than the one before.
 
     Routes of the sum are not known: an edge may be among the strongest of one prediction only.
     """
-    longer = two.by_depth.shape[1] - one.by_depth.shape[1]
-    by_depth = torch.nn.functional.pad(one.by_depth, (0, longer)) + two.by_depth
-    return Flow(by_depth, one.bias + two.bias, (), one.depth)
+    bias = torch.stack([each.bias for each in flows]).sum(0)
+    return Flow(add_padded([each.by_depth for each in flows]), bias, (), flows[0].depth)
 
 
-def _strength(route: Route) -> float:
-    return -abs(route.amount)
+def add_padded(tensors: Sequence[Float[Tensor, "*any _token"]]) -> Float[Tensor, "*any token"]:
+    """Add tensors of which the last has the most tokens; to the others, those that are missing add 0."""
+    total = torch.zeros_like(tensors[-1])
+    for each in tensors:
+        total[..., : each.shape[-1]] += each
+    return total

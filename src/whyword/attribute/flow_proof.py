@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..maths.proof import Identity, require_close, tolerance_of
+from ..maths.proof import Identity, require_close, rounding_error_of, tolerance_of
 from ..models.model import Model
 from ..trace.pulled_back import Moved, PulledBack, PulledSource, PulledStack
 
@@ -57,7 +57,7 @@ def prove_flow(
     if source is not None:
         biases, sizes = biases + _plain(source.biases).sum(2), sizes + _plain(source.biases).abs().sum(2)
     bias, size = _from_above(biases) + added, _from_above(sizes) + added.abs()
-    size = size + _plain(logit_rounding) / tolerance_of(model.dtype)
+    size = size + _plain(logit_rounding) / tolerance_of(model.exactness)
     total, scale = flow.sum(2) + bias, flow.abs().sum(2) + size
     rounded = _plain(decoder.size).sum(2)
     if source is not None and read is not None:
@@ -91,7 +91,7 @@ def _require_sums(
         found=total,
         expected=logits.expand_as(total),
         scale=scale,
-        tolerance=tolerance_of(model.dtype),
+        tolerance=tolerance_of(model.exactness),
     )
 
 
@@ -128,7 +128,7 @@ def _require_nodes(
         found=found,
         expected=expected,
         scale=scale + found.abs() + expected.abs(),
-        tolerance=tolerance_of(model.dtype),
+        tolerance=tolerance_of(model.exactness),
     )
 
 
@@ -137,9 +137,9 @@ def _allow_rounding(model: Model, sizes: Float[Tensor, "*any"]) -> Float[Tensor,
 
     Of two words that are nearly tied, the difference is small and the summands are not.
     """
-    computed, stored = (torch.finfo(dtype).eps / 2 for dtype in (model.compute_dtype, model.dtype))
+    computed, stored = (rounding_error_of(dtype) for dtype in (model.compute_dtype, model.exactness))
     allowed = max(_ROUNDINGS * computed, _HALF_ROUNDINGS * stored)
-    return sizes * (allowed / tolerance_of(model.dtype))
+    return sizes * (allowed / tolerance_of(model.exactness))
 
 
 def _of_both_sides(sizes: Float[Tensor, "depth example position"]) -> Float[Tensor, "block example position"]:

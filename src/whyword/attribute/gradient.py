@@ -89,7 +89,7 @@ def _require_same_logits(predictions: Predictions) -> None:
     This is compared once for a loaded model; in half precision it is not, where rounding differs by shape.
     """
     model, trace = predictions.model, predictions.trace
-    if _EMBEDDINGS in model.lengths.compared or model.dtype.itemsize == 2:
+    if _EMBEDDINGS in model.lengths.compared or model.exactness.itemsize <= 2:
         return
     ids = predictions.prompts[:1]
     embedded = model.network.get_input_embeddings()(pad(model, ids))
@@ -101,7 +101,7 @@ def _require_same_logits(predictions: Predictions) -> None:
         found=found,
         expected=expected,
         scale=expected.abs().amax(),
-        tolerance=tolerance_of(model.dtype),
+        tolerance=tolerance_of(model.exactness),
     )
     model.lengths.compared.add(_EMBEDDINGS)
 

@@ -1,10 +1,13 @@
-"""How help is laid out: values are named in words, and switches have none."""
+"""How commands are laid out: values are named in words, switches have none, some options take several."""
 
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["Command", "Commands"]
+__all__ = ["SEVERAL", "Command", "Commands"]
+
+SEVERAL = "FILE…"
+"""The value of options that take all words up to the next option: --documents a.txt b.txt."""
 
 
 class Command(TyperCommand):
@@ -13,6 +16,21 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """Return its arguments and options."""
         return [_leave_out_type(param) for param in super().get_params(ctx)]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of a command line; options of several values may be followed by all of them.
+
+        An option that is gone is not suggested for one that does not exist.
+        """
+        several = {name for param in self.get_params(ctx) if param.metavar == SEVERAL for name in param.opts}
+        try:
+            parsed: list[str] = super().parse_args(ctx, _repeat_options(args, several))
+        except Exception as error:  # typer and click each have their own class of it
+            hidden = {name for param in self.params if getattr(param, "hidden", False) for name in param.opts}
+            if close := getattr(error, "possibilities", None):
+                error.possibilities = [name for name in close if name not in hidden]  # type: ignore[attr-defined]
+            raise
+        return parsed
 
 
 class Commands(TyperGroup):
@@ -36,3 +54,20 @@ def _leave_out_type(param: Any) -> Any:
     elif getattr(param, "is_flag", False) and param.metavar is None:
         param.metavar = ""
     return param
+
+
+def _repeat_options(args: list[str], several: set[str]) -> list[str]:
+    """Write `--documents a b` as `--documents a --documents b`."""
+    repeated: list[str] = []
+    current, first = None, True
+    for place, word in enumerate(args):
+        if word == "--":
+            return [*repeated, *args[place:]]
+        if word.startswith("-") and len(word) > 1:
+            name, joined, _ = word.partition("=")
+            current, first = (name if name in several else None), not joined
+        elif current is not None:
+            repeated += [] if first else [current]
+            first = False
+        repeated.append(word)
+    return repeated

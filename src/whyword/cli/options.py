@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..attribute.methods import METHODS
+from .help_layout import SEVERAL
 from .reporting import refuse
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "DataFolder",
     "DatasetNames",
     "Depth",
+    "DocumentFiles",
     "FoilWords",
     "Ids",
     "Limit",
@@ -24,8 +26,11 @@ __all__ = [
     "OldBos",
     "OldNoBos",
     "Output",
+    "PromptFile",
     "PromptText",
+    "QuestionText",
     "RunFolder",
+    "SomePromptText",
     "SourceFile",
     "SourceLanguage",
     "SplitText",
@@ -45,6 +50,29 @@ MethodName = Enum("MethodName", {name: name for name in METHODS}, type=str)  # t
 METHOD_HELP = f"{', '.join(each.value for each in MethodName)}; may be given several times."
 PromptText = Annotated[
     str, typer.Argument(metavar="PROMPT", help="The text before the word; - reads it from stdin.")
+]
+SomePromptText = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PROMPT",
+        help="The text before the word; - reads it from stdin. With --documents, a template that has "
+        "{documents} and {question}.",
+        show_default=False,
+    ),
+]
+PromptFile = Annotated[
+    Path | None, typer.Option("--prompt-file", metavar="FILE", help="Read PROMPT from a file.")
+]
+DocumentFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--documents",
+        metavar=SEVERAL,
+        help="Text files to ask about; asked in a chat where the model has a template for it.",
+    ),
+]
+QuestionText = Annotated[
+    str | None, typer.Option("--question", metavar="TEXT", help="What is asked about the documents.")
 ]
 Top = Annotated[int | None, typer.Option("--top", min=1, metavar="N", help="Show only the N strongest.")]
 TargetWord = Annotated[

@@ -18,6 +18,14 @@ PHRASES = (
     ("explain(..., max_memory=...)", "whyword explain --max-memory SIZE"),
     ("whyword.explain_translation(model, source), or `whyword translate`", "`whyword translate`"),
     ("use whyword.explain.", "use `whyword explain`."),
+    (
+        "Pass chat messages: explain(model, [{'role': 'user', 'content': '…'}]).",
+        "Give a file of turns: --chat turns.json.",
+    ),
+    (
+        'Make it with whyword.fill("… {question} …", question="…"), or pass spans={name: (start, end)}.',
+        "Give --documents FILE … --question TEXT, or divide it --by sentence.",
+    ),
     ("load a model of your own: whyword.load(folder)", "name a model of your own: -m FOLDER"),
 )
 """What the library says, and what the command says instead."""

@@ -50,7 +50,9 @@ StartToken = Annotated[
         "(what it adds), or a token.",
     ),
 ]
-Chat = Annotated[bool, typer.Option("--chat", help="The prompt is the user's turn of a chat.")]
+Chat = Annotated[
+    bool, typer.Option("--chat", help="The prompt is the user's turn of a chat, or a .json file of turns.")
+]
 Allow = Annotated[
     list[str] | None,
     typer.Option("--allow", metavar="WHAT", help="pickle or remote-code, which are refused otherwise."),
@@ -119,8 +121,8 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, ensure_ascii=True))
 
 
-def print_view(document: dict[str, Any], by: str, top: int | None) -> None:
-    """Print the terminal view of a document to stdout."""
+def print_view(document: dict[str, Any], by: str | None, top: int | None) -> None:
+    """Print the terminal view of a document to stdout; `by`: None where there is but one."""
     from rich.console import Console
 
     from ..view.showing import print_by_kind

@@ -1,13 +1,11 @@
 """The built-in suite: balanced examples from the grammar, reproducible by seed."""
 
-import hashlib
-import json
 import random
 from collections.abc import Sequence
 
 from ..errors import InputError
 from .dataset_names import SUITE
-from .examples import Dataset, Example
+from .examples import Dataset, Example, hash_examples
 from .grammar import GRAMMAR, Draft, unmark
 
 __all__ = ["COUNT", "make_builtin"]
@@ -44,7 +42,7 @@ def make_builtin(name: str, count: int = COUNT, seed: int = 0) -> Dataset:
         phenomenon=known.phenomenon,
         examples=examples,
         skipped=(),
-        hash=_hash(examples),
+        hash=hash_examples(examples),
         source=f"built-in suite, seed {seed}",
     )
 
@@ -68,8 +66,3 @@ def _number(name: str, row: int, draft: Draft) -> Example:
     prefix, word, phrase = unmark(draft.marked)
     columns = {**draft.columns, "pair": str(row // 2)}
     return Example(name, row, prefix, draft.target, draft.foil, word, phrase, columns)
-
-
-def _hash(examples: Sequence[Example]) -> str:
-    rows = [[e.prefix, e.target, e.foil, e.word, e.phrase] for e in examples]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()

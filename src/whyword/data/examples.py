@@ -1,9 +1,11 @@
 """Examples: a prefix, the word that follows, one that would be wrong, and the words that decide."""
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-__all__ = ["Dataset", "Example", "Skipped", "Span", "Spans"]
+__all__ = ["Dataset", "Example", "Skipped", "Span", "Spans", "hash_examples"]
 
 Span = tuple[int, int]
 """Start and end in the prefix, in characters, without spaces at the edges."""
@@ -72,6 +74,11 @@ class Dataset:
         """Whether any example says which words decide."""
         return any(example.word or example.phrase for example in self.examples)
 
+    @property
+    def ranks_parts(self) -> bool:
+        """Whether documents or turns are ranked instead of tokens."""
+        return any(example.parts for example in self.examples)
+
     def first(self, count: int) -> "Dataset":
         """Return the dataset cut to its first rows; skipped rows count."""
         used, unused = {example.row for example in self.examples}, {skipped.row for skipped in self.skipped}
@@ -81,3 +88,9 @@ class Dataset:
             examples=tuple(example for example in self.examples if example.row in kept),
             skipped=tuple(skipped for skipped in self.skipped if skipped.row in kept),
         )
+
+
+def hash_examples(examples: Iterable[Example]) -> str:
+    """Return the SHA-256 of examples that come from no file."""
+    rows = [[each.prefix, each.target, each.foil, each.word, each.phrase] for each in examples]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()

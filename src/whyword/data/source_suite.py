@@ -5,14 +5,12 @@ the same documents and ask about two of the people: the target of one is the foi
 of the right document are asked for equally often.
 """
 
-import hashlib
-import json
 import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from .dataset_names import SOURCES
-from .examples import Dataset, Example, Span
+from .examples import Dataset, Example, Span, hash_examples
 from .grammar import MEN, WOMEN
 
 __all__ = ["SOURCE_COUNT", "make_sources"]
@@ -104,7 +102,7 @@ def make_sources(name: str, count: int = SOURCE_COUNT, seed: int = 0) -> Dataset
         phenomenon=known.phenomenon,
         examples=tuple(examples),
         skipped=(),
-        hash=_hash(examples),
+        hash=hash_examples(examples),
         source=f"built-in suite, seed {seed}",
     )
 
@@ -164,8 +162,3 @@ def _finish(name: str, row: int, draft: _Draft, prefix: str, spans: Sequence[Spa
     }
     right = (spans[draft.asked],)
     return Example(name, row, prefix, draft.target, draft.foil, right, right, columns, tuple(spans))
-
-
-def _hash(examples: Sequence[Example]) -> str:
-    rows = [[example.prefix, example.target, example.foil, example.word] for example in examples]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()

@@ -1,16 +1,17 @@
 """The kinds of JSON document: one table of what reads, shows and saves each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..attribute.methods import Measure, measure_of
 from ..errors import InputError
+from .declaration import Document, Kind
 
 __all__ = [
     "ABLATION_SCHEMA",
     "ALIGNMENT_SCHEMA",
     "ANSWERS_SCHEMA",
+    "COMPARED_PARTS_SCHEMA",
     "COMPARISON_SCHEMA",
     "CONTINUATION_SCHEMA",
     "DIFFERENCE_SCHEMA",
@@ -31,12 +32,10 @@ __all__ = [
     "read_measure",
 ]
 
-Document = Mapping[str, Any]
-"""What `to_dict` gives: JSON as Python objects."""
-
 SCHEMA = "whyword.explanation/1"
 CONTINUATION_SCHEMA = "whyword.continuation/1"
 COMPARISON_SCHEMA = "whyword.comparison/1"
+COMPARED_PARTS_SCHEMA = "whyword.compared-parts/1"
 PARTS_SCHEMA = "whyword.parts/1"
 PREDICTION_SCHEMA = "whyword.prediction/1"
 SUPPORT_SCHEMA = "whyword.support/1"
@@ -47,37 +46,6 @@ ANSWERS_SCHEMA = "whyword.answers/1"
 ABLATION_SCHEMA = "whyword.ablation/1"
 TRANSLATION_SCHEMA = "whyword.translation/1"
 ALIGNMENT_SCHEMA = "whyword.alignment/1"
-
-
-@dataclass(frozen=True, eq=False)
-class Kind:
-    """One kind of document. Homes are written "module:name" and looked up when they are used."""
-
-    name: str
-    schema: str
-    result: str
-    """Home of the result class."""
-    declared: str
-    """Home of the dataclass that declares the fields of the document."""
-    terminal: str
-    """Home of what prints it: a function of the document, a console, `by` and `top`."""
-    formats: Mapping[str, str]
-    """Home of what renders it, by the ending of a file.
-
-    A function of the document; of .png and .svg, of the document and the form ("png"); of .html, of all
-    documents that one page shows.
-    """
-    views: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The same of other views (by head, depth or routes), of kinds that have them."""
-    by: str | None = None
-    """What it is shown by in the terminal unless told otherwise."""
-    frame: str | None = None
-    """Home of what makes a data frame of it."""
-    wide_frame: str | None = None
-    """The same with a column for each block, where it has one."""
-    wording: str | None = None
-    """Home of what gives the sentences that pages show with it, the question first."""
-
 
 _JSON = {".json": "view.saving:render_json"}
 _HTML = {".html": "view.html:render_html"}
@@ -193,12 +161,34 @@ KINDS: tuple[Kind, ...] = (
         wording="view.part_bars:describe_parts",
     ),
     Kind(
+        name="compared parts",
+        schema=COMPARED_PARTS_SCHEMA,
+        result="results.part_comparison:PartComparison",
+        declared="results.part_comparison:PartComparison",
+        terminal="view.compared_parts_table:print_compared_parts",
+        formats={
+            **_JSON,
+            **_HTML,
+            ".tex": "view.compared_parts_table:render_compared_parts_latex",
+            **dict.fromkeys((".png", ".svg"), "view.compared_parts_table:plot_compared_parts"),
+            ".csv": "view.compared_parts_table:render_compared_parts_csv",
+        },
+        frame="view.compared_parts_table:make_compared_parts_frame",
+        wording="view.compared_parts_table:describe_compared_parts",
+    ),
+    Kind(
         name="support",
         schema=SUPPORT_SCHEMA,
         result="results.answer_support:AnswerSupport",
         declared="results.answer_support:AnswerSupport",
         terminal="view.support_table:print_support",
-        formats={**_JSON, **_HTML, ".csv": "view.support_table:render_support_csv"},
+        formats={
+            **_JSON,
+            **_HTML,
+            ".tex": "view.support_picture:render_support_latex",
+            **dict.fromkeys((".png", ".svg"), "view.support_picture:plot_support"),
+            ".csv": "view.support_table:render_support_csv",
+        },
         frame="view.support_table:make_support_frame",
         wording="view.support_table:describe_support",
     ),

@@ -21,12 +21,16 @@ from ..attribute.methods import measure_of
 from ..data import EVIDENCE_KINDS, Dataset, Example, Skipped, choose_evidence, locate_tokens
 from ..errors import InputError
 from ..models.model import Model
+from ..pipeline.many_prompts import compare_batch
 from ..results.comparison import Comparison
 from ..tokens import Tokens
 from .method_names import read_name
 from .metrics import expect_reciprocal_rank, rank_densely
 
 __all__ = ["CONVENTIONS", "Conventions", "Prepared", "find_conventions", "prepare"]
+
+OTHERWISE = "the model's first choice is another token"
+"""Why an example that ranks parts is not used: where the model answers something else, no part is right."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,9 @@ class Prepared:
     target: int
     foil: int
     evidence: tuple[int, ...]
-    """Indices of the tokens that decide."""
+    """Indices of the tokens that decide; of units, where there are any."""
+    units: tuple[tuple[int, ...], ...] = ()
+    """Tokens of every document or turn, where these are ranked instead of tokens."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,21 @@ def prepare(model: Model, dataset: Dataset, conventions: Conventions) -> tuple[l
             used.append(made)
         else:
             skipped.append(Skipped(example.dataset, example.row, made))
-    return used, skipped
+    wrong = _find_wrong(model, [each for each in used if each.units])
+    skipped += [Skipped(dataset.name, row, OTHERWISE) for row in sorted(wrong)]
+    return [each for each in used if each.example.row not in wrong], skipped
+
+
+def _find_wrong(model: Model, asked: Sequence[Prepared]) -> set[int]:
+    """Find the rows of examples to which the model's first choice is not the answer."""
+    compared = compare_batch(
+        model,
+        [each.context for each in asked],
+        targets=[each.target for each in asked],
+        foils=[each.foil for each in asked],
+        methods=["logit"],
+    )
+    return {each.example.row for each, found in zip(asked, compared, strict=True) if found.target.rank != 1}
 
 
 def find_conventions(name: str, evidence: str | None = None) -> Conventions:
@@ -96,7 +116,11 @@ def _prepare(model: Model, example: Example, conventions: Conventions) -> Prepar
     target, foil = (continue_prompt(model, tokens, word)[0] for word in (example.target, example.foil))
     if target == foil:
         return "target and foil begin with the same token"
-    return Prepared(example, tokens, target, foil, evidence)
+    if not example.parts:
+        return Prepared(example, tokens, target, foil, evidence)
+    units = tuple(locate_tokens(tokens, [span]) for span in example.parts)
+    right = tuple(place for place, unit in enumerate(units) if set(unit) & set(evidence))
+    return Prepared(example, tokens, target, foil, right, units)
 
 
 def _special(tokens: Tokens) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..ask.start_of_text import find_start
-from ..attribute.methods import METHODS, PUBLISHED, measure_of
-from ..data import Dataset, add_evidence, read_datasets
+from ..attribute.methods import DEFAULT_METHOD, METHODS, PUBLISHED, measure_of
+from ..data import Dataset, Span, add_evidence, read_datasets
 from ..errors import InputError
 from ..ledger import Target
 from ..models.model import Model
@@ -28,6 +28,8 @@ from .tables import save_tables
 
 __all__ = ["evaluate", "list_evaluated"]
 
+FOR_SOURCES = ("flow", "logit", "alti-logit", "erasure", "gradient-x-input", "attention")
+"""The methods by which documents and turns are compared, where none are named."""
 _WINDOW = 128
 """How many examples are explained together. A resumed run cuts the same windows, so that batches, and with
 them the last digits, are the same; finished examples are not written again."""
@@ -55,7 +57,7 @@ def evaluate(
     out: str | Path,
     *,
     data: str | Path | None = None,
-    methods: str | Sequence[str] = "paper",
+    methods: str | Sequence[str] | None = None,
     conventions: str = "ours",
     evidence: str | None = None,
     limit: int | None = None,
@@ -71,21 +73,26 @@ def evaluate(
 
     `datasets`: names or groups ("blimp", "sva", "ioi", "builtin"); `data`: the folder with their files,
     "builtin", or None for the hub. `methods`: names ("flow@9": flow at depth 9), "paper" (those of its
-    table) or "all". `conventions`:
-    "ours" or "paper"; `evidence`: "word", "phrase" or "paper", to override that of the conventions. `limit`:
-    rows of each dataset. `faithfulness`: the share of tokens erased to measure it, or None. `pipeline`: the
-    spaCy pipeline that finds evidence where files have none. `start`: what stands before every text (see
-    `load`); None: what the model was loaded with, and with the paper's conventions what the tokenizer adds.
-    `swaps`: for how many other words each token is swapped to measure agreement with interventions;
-    `swap_depths`: where, None for the token itself, a number for the residual stream at that depth. A run
-    that was stopped is resumed.
+    table), "sources" (those that documents and turns are compared by) or "all"; None: sources where all
+    datasets have documents or turns, otherwise flow and those of the paper's table, and with the paper's
+    conventions only these. `conventions`: "ours" or "paper";
+    `evidence`: "word", "phrase" or "paper", to override that of the conventions. `limit`: rows of each
+    dataset. `faithfulness`: the share of tokens erased to measure it, or None; of documents and turns, one is
+    erased. `pipeline`: the spaCy pipeline that finds evidence where files have none. `start`: what stands
+    before every text (see `load`); None: what the model was loaded with, and with the paper's conventions
+    what the tokenizer adds. `swaps`: for how many other words each token is swapped to measure agreement with
+    interventions; `swap_depths`: where, None for the token itself, a number for the residual stream at that
+    depth. A run that was stopped is resumed.
     """
     require_decoder(model)
     rules = find_conventions(conventions, evidence)
     swapping = None if swaps is None else Swaps(swaps, tuple(swap_depths), seed)
-    settings = Settings(list_evaluated(methods), rules, limit, faithfulness, batch_size, seed, swapping)
-    _require_fitting(model, settings)
-    read = [_complete(dataset, settings, pipeline) for dataset in read_datasets(datasets, data)]
+    found = read_datasets(datasets, data)
+    chosen = methods or ("sources" if all(dataset.ranks_parts for dataset in found) else None)
+    listed = list_evaluated(chosen, rules.name)
+    settings = Settings(listed, rules, limit, faithfulness, batch_size, seed, swapping)
+    _require_fitting(model, settings, found)
+    read = [_complete(dataset, settings, pipeline) for dataset in found]
     folder, own = Path(out), "tokenizer" if rules.name == "paper" else None
     model = replace(model, start=start or own or model.start)
     with write_folder_alone(folder):
@@ -102,17 +109,30 @@ def evaluate(
     return made
 
 
-def _require_fitting(model: Model, settings: Settings) -> None:
-    """Refuse depths that the model has not."""
+def _require_fitting(model: Model, settings: Settings, datasets: Sequence[Dataset]) -> None:
+    """Refuse depths that the model has not, and swapped words where documents are ranked."""
     require_depths(model, settings.methods)
+    ranked = [dataset.name for dataset in datasets if dataset.ranks_parts]
+    if ranked and settings.swaps is not None:
+        raise InputError(
+            f"swaps is {settings.swaps.count}, but {ranked[0]} ranks documents or turns.",
+            "Words are swapped one by one: leave it out, or evaluate other datasets.",
+        )
     if settings.swaps is not None:
         require_swaps(model, settings.swaps)
 
 
-def list_evaluated(methods: str | Sequence[str]) -> tuple[str, ...]:
-    """Turn "paper", "all", a name or names into names of methods; random is a column of every table."""
+def list_evaluated(methods: str | Sequence[str] | None, conventions: str = "ours") -> tuple[str, ...]:
+    """Turn a set, a name or names into names of methods; random is a column of every table.
+
+    None: the default method first, then those of the paper's table; with its conventions these alone.
+    """
+    if methods is None:
+        return PUBLISHED if conventions == "paper" else (DEFAULT_METHOD, *PUBLISHED)
     if methods == "paper":
         return PUBLISHED  # random is a column of every table
+    if methods == "sources":
+        return FOR_SOURCES
     names = METHODS if methods == "all" else [methods] if isinstance(methods, str) else methods
     found = tuple(name for name in find_names(names) if name != CHANCE)
     if not found:
@@ -133,6 +153,7 @@ def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> d
                 "group": dataset.group,
                 "hash": dataset.hash[:12],
                 "rows": len(dataset) + len(dataset.skipped),
+                "ranked": "parts" if dataset.ranks_parts else "tokens",
             }
             for dataset in datasets
         },
@@ -172,12 +193,14 @@ def _run(model: Model, used: Sequence[Sequence[Prepared]], settings: Settings, j
 
 def _explain(model: Model, window: Sequence[Prepared], settings: Settings) -> list[Record]:
     """Explain examples by all methods."""
+    methods = [*dict.fromkeys(read_name(name).method for name in settings.methods)]
     compared = compare_batch(
         model,
         [each.context for each in window],
         targets=[each.target for each in window],
         foils=[each.foil for each in window],
-        methods=[*dict.fromkeys(read_name(name).method for name in settings.methods)],
+        methods=methods,
+        parts=_name_parts(window) if any(METHODS[name].erases for name in methods) else None,
         batch_size=settings.batch_size,
     )
     records = [_record(each, comparison, settings) for each, comparison in zip(window, compared, strict=True)]
@@ -192,33 +215,56 @@ def _explain(model: Model, window: Sequence[Prepared], settings: Settings) -> li
         [Target(each.target, (each.foil,)) for each in window],
         records,
         settings.faithfulness,
+        [each.units for each in window],
     )
     return [replace(record, faithfulness=each) for record, each in zip(records, measured, strict=True)]
+
+
+def _name_parts(window: Sequence[Prepared]) -> list[dict[str, Span]] | None:
+    """Name the parts that are ranked, so that erasure erases them; None where tokens are."""
+    if not window[0].units:
+        return None
+    return [{str(place): span for place, span in enumerate(each.example.parts)} for each in window]
+
+
+def _add_units(rows: Sequence[Sequence[float]], units: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Add up the scores of every unit, row by row."""
+    return [[sum(row[token] for token in unit) for unit in units] for row in rows]
 
 
 def _record(prepared: Prepared, comparison: Comparison, settings: Settings) -> Record:
     """Keep what tables and figures need of an example."""
     conventions, traced = settings.conventions, comparison.traced
-    left_out = conventions.leave_out(prepared.context)
-    kept = [index for index in range(len(prepared.context)) if index not in left_out]
+    left_out = () if prepared.units else conventions.leave_out(prepared.context)
+    tokens = len(prepared.units or prepared.context)
+    kept = [index for index in range(tokens) if index not in left_out]
     evidence = [kept.index(index) for index in prepared.evidence]
+    every = prepared.units or [(index,) for index in range(tokens)]
+    ranked = [every[index] for index in kept]
+
+    def rank(rows: Any) -> tuple[float, ...]:
+        return tuple(conventions.rank(row, evidence) for row in _add_units(rows.tolist(), ranked))
+
     return Record(
         dataset=prepared.example.dataset,
         row=prepared.example.row,
-        tokens=len(prepared.context),
+        tokens=tokens,
         evidence=prepared.evidence,
         left_out=left_out,
         difference=comparison.ledger.logit,
         attention=tuple(comparison.ledger.attention.tolist()),
         mlp=tuple(comparison.ledger.mlp.tolist()),
-        scores={name: tuple(conventions.total(comparison, name)) for name in settings.methods},
+        scores={
+            name: tuple(_add_units([conventions.total(comparison, name)], every)[0])
+            for name in settings.methods
+        },
         rank_by_block={
-            method: tuple(conventions.rank(row, evidence) for row in by_block[:, kept].tolist())
+            method: rank(by_block)
             for method, by_block in comparison.by_block.items()
             if measure_of(method).by_block
         },
         rank_by_depth={
-            method: tuple(conventions.rank(row, evidence) for row in traced.by_depth[:, kept].tolist())
+            method: rank(traced.by_depth)
             for method in comparison
             if METHODS[method].frozen and traced is not None
         },

@@ -19,6 +19,7 @@ __all__ = [
     "count_probes",
     "draw_means",
     "expect_by_chance",
+    "expect_first",
     "expect_reciprocal_rank",
     "rank_densely",
     "weigh_evidence",
@@ -39,6 +40,12 @@ def expect_reciprocal_rank(scores: Scores, evidence: Evidence) -> float:
         comb(equal - place, deciding - 1) / comb(equal, deciding) / (above + place)
         for place in range(1, equal - deciding + 2)
     )
+
+
+def expect_first(scores: Scores, evidence: Evidence) -> float:
+    """Return the chance that evidence comes first, over orders of equal scores."""
+    above, equal, deciding = _find_best(scores, evidence)
+    return 0.0 if above else deciding / equal
 
 
 def rank_densely(scores: Scores, evidence: Evidence) -> float:
@@ -104,6 +111,7 @@ def _rank(numbers: Scores) -> list[float]:
 
 METRICS: Mapping[str, Callable[[Scores, Evidence], float]] = {
     "MRR": expect_reciprocal_rank,
+    "top 1": expect_first,
     "probes needed": count_probes,
     "dot product": weigh_evidence,
     "AUPRC": average_precision,

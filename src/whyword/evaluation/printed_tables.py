@@ -40,7 +40,8 @@ def print_reports(reports: Sequence[Report], console: Console, whole_signature: 
     models = _name_models(reports)
     for letter, name in models if len(reports) > 1 else ():
         console.print(Text.assemble((f"{letter} ", "bold"), name))
-    for metric in ("MRR", *(metric for metric in list_metrics(reports) if "rank correlation" in metric)):
+    first = ("top 1", "MRR") if any(report.positions for report in reports) else ("MRR",)
+    for metric in (*first, *(metric for metric in list_metrics(reports) if "rank correlation" in metric)):
         sheet = lay_out(reports, metric, write=lambda cell: f"{cell.mean:.3f}")
         sides, headings = _head_columns(reports, metric)
         title = f"{metric}, {reports[0].settings['model']}" if len(reports) == 1 else metric

@@ -30,7 +30,7 @@ class Record:
     dataset: str
     row: int
     tokens: int
-    """Number of tokens of its context."""
+    """Number of tokens of its context; where parts of it are ranked, of these: all else counts them then."""
     evidence: tuple[int, ...]
     left_out: tuple[int, ...]
     """Tokens that are not ranked."""

@@ -17,6 +17,7 @@ from ..runs.journal import read_lines
 from ..runs.whole_files import write_file
 from .conventions import find_conventions
 from .metrics import CORRELATIONS, METRICS, draw_means, expect_by_chance
+from .positions import PositionTable, measure_positions
 from .reading_depth import DepthTable, measure_depths
 from .records import Record, read_run
 
@@ -76,6 +77,8 @@ class Report:
     """Means of the datasets of each group."""
     depths: tuple[DepthTable, ...] = ()
     """MRR by depth, of methods that have depths."""
+    positions: tuple[PositionTable, ...] = ()
+    """How often the right part comes first, by its position, of datasets that rank parts."""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -112,7 +115,8 @@ def summarise(settings: Mapping[str, Any], records: Sequence[Record], skipped: S
             samples[name] = _sample(own, settings)
         rows.append(_row(name, about, own, dict(reasons), samples.get(name)))
     groups = tuple(_groups([row for row in rows if row.used], samples))
-    return Report(settings, tuple(rows), groups, measure_depths(settings, records))
+    depths, positions = measure_depths(settings, records), measure_positions(settings, records)
+    return Report(settings, tuple(rows), groups, depths, positions)
 
 
 def write_skipped(folder: Path, skipped: Sequence[Skipped]) -> None:

@@ -15,6 +15,7 @@ from .report import CHANCE, Cell, Report, Row
 __all__ = [
     "lay_out",
     "lay_out_depths",
+    "lay_out_positions",
     "list_columns",
     "list_metrics",
     "save_tables",
@@ -62,6 +63,11 @@ def to_markdown(reports: Sequence[Report]) -> str:
         for report in reports
         for depths, sheet in lay_out_depths(report)
     ]
+    parts += [
+        f"## {sheet.title}\n\n{write_markdown(sheet)}"
+        for report in reports
+        for sheet in lay_out_positions(report)
+    ]
     skipped = [_say_skipped(report) for report in reports]
     signatures = [f"Signature: {say_signature(report.settings)}\n" for report in reports]
     return "\n".join(chain(parts, filter(None, skipped), signatures))
@@ -71,6 +77,7 @@ def to_latex(reports: Sequence[Report]) -> str:
     """Write all metrics as tables in booktabs' style."""
     parts = [write_latex(lay_out(reports, metric)) for metric in list_metrics(reports)]
     parts += [write_latex(sheet) for report in reports for _, sheet in lay_out_depths(report)]
+    parts += [write_latex(sheet) for report in reports for sheet in lay_out_positions(report)]
     signatures = [f"% {say_signature(report.settings)}\n" for report in reports]
     return "\n".join([*parts, *signatures])
 
@@ -90,6 +97,22 @@ def lay_out_depths(report: Report) -> Iterator[tuple[DepthTable, Sheet]]:
         ]
         title = f"MRR by depth, {title_name(depths.method)} on {report.settings['model']}"
         yield depths, Sheet(title, ("depth", *columns), tuple(rows))
+
+
+def lay_out_positions(report: Report) -> Iterator[Sheet]:
+    """Lay out how often the right part comes first, by its position, for every dataset that ranks parts."""
+    for table in report.positions:
+        rows = tuple(
+            (
+                f"{row.position} of {table.parts}",
+                str(row.used),
+                *(write_interval(Cell(*row.cells[method])) for method in report.methods),
+            )
+            for row in table.rows
+        )
+        headings = ("position", "n", *(title_name(method) for method in report.methods))
+        title = f"top 1 by position, {table.dataset} on {report.settings['model']}"
+        yield Sheet(title, headings, rows)
 
 
 def say_depth(depths: DepthTable) -> str:

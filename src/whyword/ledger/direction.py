@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..models.model import Model, output_bias
+from ..models.model import Model
 
 __all__ = [
     "Target",
@@ -57,15 +57,14 @@ def list_choices(targets: Sequence[Target], device: torch.device) -> Int[Tensor,
 
 def unembedding_direction(model: Model, targets: Sequence[Target]) -> Float[Tensor, "position unembedded"]:
     """Return the direction of each target in the space that the unembedding reads."""
-    rows = model.unembedding_rows
-    directions = contrast(rows[list_choices(targets, rows.device)].to(model.compute_dtype), targets)
+    directions = contrast(model.unembedding_rows(list_choices(targets, model.device)), targets)
     return directions if model.logit_multiplier == 1 else directions * model.logit_multiplier
 
 
 def unembedding_bias(model: Model, targets: Sequence[Target]) -> Float[Tensor, " position"]:
     """Return what the biases of unembedding and logits add to each target."""
     added = torch.zeros(len(targets), dtype=model.compute_dtype, device=model.device)
-    bias = output_bias(model.unembedding, model.compute_dtype)
+    bias = model.project(model.unembedding).bias()
     for each, factor in ((bias, model.logit_multiplier), (model.logit_bias, 1.0)):
         if each is not None:
             read = contrast(each[list_choices(targets, each.device)].to(added.dtype), targets)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..maths.frozen_norm import freeze
 from ..maths.proof import Identity, require_close, tolerance_of
-from ..models.model import LoadedStack, Model, module_at, optional_module, output_weight
+from ..models.model import LoadedStack, Model, module_at, optional_module
 from ..trace import StackTrace, Trace
 from .direction import (
     Target,
@@ -86,8 +86,8 @@ def find_rounding(model: Model, trace: Trace, targets: Sequence[Target]) -> Floa
 
     A logit is rounded in the type of the model, and its products as they are added up.
     """
-    rows, half = model.unembedding_rows, torch.finfo(model.compute_dtype).eps / 2
-    weights = rows[list_choices(targets, rows.device)].to(trace.unembedded).abs()
+    half = torch.finfo(model.compute_dtype).eps / 2
+    weights = model.unembedding_rows(list_choices(targets, model.device)).to(trace.unembedded).abs()
     products = torch.einsum("pcu,pu->pc", weights, trace.unembedded.abs()) * abs(model.logit_multiplier)
     logits = read_choices(trace.uncapped, targets).abs() * (torch.finfo(model.dtype).eps / 2)
     foils = [[1 / max(1, len(target.foils))] * len(target.foils) for target in targets]
@@ -132,8 +132,8 @@ def enter_stack(
         output = norm.apply(stream)
     projection = optional_module(model.decoder, stack.project_out)
     if projection is not None:
-        output = output @ output_weight(projection, output.dtype)
-        direction = direction @ output_weight(projection, output.dtype).T
+        output = model.project(projection).apply(output)
+        direction = model.project(projection).pull_back(direction)
     if (scale := model.unembedded_scale) != 1:
         output, direction = output * scale, direction * scale
     require_close(

@@ -118,7 +118,7 @@ def close(model: Model, entries: Entries, positions: Sequence[int]) -> Closed:
         every += [cross, entries.cross_attention_bias]
     together, logit = torch.cat([each.double() for each in every], dim=1), entries.logit.double()
     total, size = together.sum(1), together.abs().sum(1)
-    tolerance = tolerance_of(model.dtype)
+    tolerance = tolerance_of(model.exactness)
     require_close(
         Identity.LEDGER,
         [f"position {position + 1}" for position in positions],

@@ -21,6 +21,12 @@ class Likelihoods:
     """Before they are capped."""
     probabilities: Float[Tensor, "prediction choice"]
 
+    @property
+    def preference(self) -> Float[Tensor, " prediction"]:
+        """p_w / (p_w + p_f), p_f the mean of the foils; the probability itself where there is none."""
+        target, foils = self.probabilities[:, 0], self.probabilities[:, 1:]
+        return target / (target + foils.mean(1)) if foils.shape[1] else target
+
 
 def read_likelihoods(readout: Readout, targets: Sequence[Target]) -> Likelihoods:
     """Read logits and probabilities of targets and foils, on the CPU."""
@@ -34,5 +40,5 @@ def read_likelihoods(readout: Readout, targets: Sequence[Target]) -> Likelihoods
 def read_ranks(readout: Readout, targets: Sequence[Target]) -> Int[Tensor, "prediction choice"]:
     """Read the places of targets and foils among all tokens, the likeliest being 1, on the CPU."""
     chosen = read_choices(readout.logits, targets)
-    likelier = [(readout.logits > each[:, None]).sum(-1) for each in chosen.unbind(1)]
-    return torch.stack(likelier, 1).cpu() + 1
+    likelier = [(readout.logits > each[:, None]).sum(-1, dtype=torch.int32) for each in chosen.unbind(1)]
+    return torch.stack(likelier, 1).cpu().long() + 1

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..maths.frozen_norm import freeze
 from ..maths.proof import Identity, require_close, tolerance_of
-from ..models.model import Model, module_at, optional_module, output_weight
+from ..models.model import Model, module_at, optional_module
 from ..trace import Trace
 from ..trace.neuron_activations import NeuronGroup, read_neurons
 from .direction import Target, unembedding_direction
@@ -98,7 +98,7 @@ def _prove(
         found=found,
         expected=output,
         scale=scale,
-        tolerance=tolerance_of(model.dtype),
+        tolerance=tolerance_of(model.exactness),
     )
 
 
@@ -126,6 +126,5 @@ def push_forward(
         vectors = freeze(module_at(model.decoder, stack.final_norm), stack.norm, stream).map_vectors(vectors)
     projection = optional_module(model.decoder, stack.project_out)
     if projection is not None:
-        vectors = vectors @ output_weight(projection, vectors.dtype)
-    rows = model.unembedding_rows
-    return (vectors.to(rows) @ rows.T).to(vectors) * model.logit_multiplier
+        vectors = model.project(projection).apply(vectors)
+    return model.project(model.unembedding).apply(vectors).to(vectors) * model.logit_multiplier

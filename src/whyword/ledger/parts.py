@@ -23,7 +23,8 @@ from ..maths.frozen_norm import FrozenNorm, freeze_all
 from ..maths.head_sums import prove_heads
 from ..maths.proof import Identity, require_close, require_close_vectors, rounding_of
 from ..models.architecture import Sublayer
-from ..models.model import LoadedStack, Model, output_bias, output_weight
+from ..models.model import LoadedStack, Model
+from ..models.projection import Projection
 from ..trace import AttentionTrace, MlpTrace, StackTrace
 
 __all__ = ["AttentionPart", "MlpPart", "Part", "prove_attention", "replay"]
@@ -78,8 +79,8 @@ class AttentionPart(Part):
     """A recorded attention sub-layer and its output projections."""
 
     trace: AttentionTrace
-    weights: tuple[Float[Tensor, "_head _dim model"], ...]
-    """W_O by block and head, where the block is."""
+    projections: tuple[Projection, ...]
+    """W_O by block, where the block is."""
     bias: Float[Tensor, "block model"]
     """b_O, zeros where the projection has none."""
 
@@ -92,8 +93,7 @@ class AttentionPart(Part):
         self, block: int, direction: Float[Tensor, "position model"]
     ) -> Float[Tensor, "position written"]:
         """Pull a direction back through an output projection: W_O u, heads side by side."""
-        weight = self.weights[block].flatten(0, 1)
-        return direction.to(weight.device) @ weight.T
+        return self.projections[block].pull_back(direction)
 
     def update(
         self, read: Sequence[Float[Tensor, "position _written"]]
@@ -123,16 +123,33 @@ class AttentionPart(Part):
     def give_contexts(self) -> list[Float[Tensor, "_head position _dim"]]:
         """Return the output of the model's own attention by block and head."""
         return [
-            rearrange(context, "position (head dim) -> head position dim", head=weight.shape[0])
-            for context, weight in zip(self.trace.contexts, self.weights, strict=True)
+            rearrange(context, "position (head dim) -> head position dim", head=weights.shape[1])
+            for context, weights in zip(self.trace.contexts, self.trace.weights, strict=True)
         ]
 
     def add_up(
         self, block: int, context: Float[Tensor, "_head position _dim"]
     ) -> tuple[Float[Tensor, "position model"], Float[Tensor, " position"]]:
         """Return the sum of what all heads write, and the sum of their squared lengths."""
-        heads = context @ self.weights[block]
-        return heads.sum(0), heads.square().sum((0, 2))
+        heads = self._write_heads(self.projections[block], context)
+        return heads.sum(0), torch.linalg.vector_norm(heads, dim=2).square().sum(0)
+
+    def weight(self, block: int) -> Float[Tensor, "_head _dim model"]:
+        """Return W_O of a block by head."""
+        matrix, heads = self.projections[block].matrix(), self.trace.weights[block].shape[1]
+        return matrix.view(heads, -1, matrix.shape[1])
+
+    def _write_heads(
+        self, projection: Projection, context: Float[Tensor, "_head position _dim"]
+    ) -> Float[Tensor, "_head position model"]:
+        """Return what every head writes: a few rows of single heads, or W_O where there are many."""
+        heads, positions, dim = context.shape
+        if projection.plain or heads * positions > projection.read:
+            matrix = projection.matrix()
+            return context.to(matrix) @ matrix.view(heads, dim, -1)
+        alone = context.new_zeros(heads, positions, heads, dim)
+        alone[torch.arange(heads), :, torch.arange(heads)] = context
+        return projection.apply(alone.view(heads * positions, heads * dim)).view(heads, positions, -1)
 
 
 @dataclass(frozen=True)
@@ -181,15 +198,11 @@ def _freeze_part(
         norm_sum = freeze_all(stack.in_blocks(sublayer.norm_sum), norm, stream + written)
     if isinstance(trace, MlpTrace):
         return MlpPart(norm_after, norm_sum, multiplier, trace)
-    projections = stack.in_blocks(sublayer.output)
-    weights = tuple(
-        output_weight(projection, model.compute_dtype).view(own.shape[1], -1, stream.shape[2])
-        for projection, own in zip(projections, trace.weights, strict=True)
-    )
-    biases = [output_bias(projection, model.compute_dtype) for projection in projections]
+    projections = tuple(model.project(module) for module in stack.in_blocks(sublayer.output))
+    biases = [projection.bias() for projection in projections]
     none = torch.zeros_like(stream[0, 0])
     bias = torch.stack([none if bias is None else bias.to(none.device) for bias in biases])
-    return AttentionPart(norm_after, norm_sum, multiplier, trace, weights, bias)
+    return AttentionPart(norm_after, norm_sum, multiplier, trace, projections, bias)
 
 
 def prove_attention(
@@ -214,5 +227,5 @@ def prove_attention(
         found=found,
         expected=output,
         scale=(squares + found.square().sum(-1) + part.bias.square().sum(-1)[:, None]).sqrt(),
-        tolerance=rounding_of(model.dtype),
+        tolerance=rounding_of(model.exactness),
     )

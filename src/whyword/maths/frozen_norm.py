@@ -6,7 +6,6 @@ RMSNorm:    y ↦ s·y ⊙ γ                      γ = weight (+ 1 for Gemma)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 from ..models.architecture import Norm
-from ..models.model import output_bias
+from ..models.weights import output_bias, read_tensor
 
 __all__ = ["FrozenNorm", "freeze", "freeze_all"]
 
@@ -98,10 +97,10 @@ def freeze_all(
 
 def _weight(module: nn.Module, norm: Norm, inputs: Tensor) -> Float[Tensor, " model"]:
     """Read γ, ones where a norm has none."""
-    weight = cast(Tensor | None, getattr(module, "weight", None))
+    weight = read_tensor(module, "weight")
     if weight is None:
         return inputs.new_ones(inputs.shape[-1])
-    return weight.detach().to(inputs.dtype) + norm.offset
+    return weight.to(inputs.dtype) + norm.offset
 
 
 def _stack(vectors: Sequence[Float[Tensor, " model"]], like: Tensor) -> Float[Tensor, "block 1 model"]:

@@ -16,11 +16,19 @@ __all__ = [
     "gather_errors",
     "require_close",
     "require_close_vectors",
+    "rounding_error_of",
     "rounding_of",
     "tolerance_of",
 ]
 
-_TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 2e-2}
+_TOLERANCES = {
+    torch.float64: 1e-6,
+    torch.float32: 1e-4,
+    torch.float16: 4e-3,
+    torch.bfloat16: 2e-2,
+    torch.int8: 6e-2,
+}
+"""By the type that is computed in; int8: projections round what they read to 8 bits."""
 _ROUNDINGS = {**_TOLERANCES, torch.float16: 1.5e-3, torch.bfloat16: 1.2e-2}
 """In half precision three times the error of rounding one number; whole vectors were off by 0.9 times it."""
 
@@ -87,6 +95,12 @@ class Identity(Enum):
         "those of its ids",
         "It reads embeddings in another way than ids: use a method without gradients.",
     )
+    GREEDY = (
+        "logit of the token that was generated",
+        "the largest logit",
+        "The network predicts something else with its cache than without: set generation_config.use_cache to "
+        "False.",
+    )
     SOURCE_EMBEDDINGS = ("logits of the source's embeddings", "those of its ids", "")
 
     def __init__(self, found: str, expected: str, hint: str) -> None:
@@ -125,6 +139,11 @@ def tolerance_of(dtype: torch.dtype) -> float:
 def rounding_of(dtype: torch.dtype) -> float:
     """Return the error that rounding in one block can leave, relative to the vector that was rounded."""
     return _ROUNDINGS[dtype]
+
+
+def rounding_error_of(dtype: torch.dtype) -> float:
+    """Return the relative error of rounding one number to a type; to 8 bits, that of the largest of many."""
+    return 0.5 / 127 if dtype == torch.int8 else torch.finfo(dtype).eps / 2
 
 
 def require_close(

@@ -50,6 +50,12 @@ class LengthClasses:
     """The thresholds of a config, and the kinds of run that were compared with an untouched run."""
 
     def __init__(self, config: Any) -> None:
+        self.state: Any = None
+        """What the network was when they were compared; None: nothing is known yet."""
+        self.read(config)
+
+    def read(self, config: Any) -> None:
+        """Read a config, and forget what was compared before."""
         self.thresholds = find_thresholds(config)
         self._grows = any(type_ == "dynamic" for type_ in _list_rope_types(config))
         """Whether positions are stretched by the whole length, padding included."""

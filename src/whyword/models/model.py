@@ -2,17 +2,21 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..errors import ModelError
 from .architecture import Architecture, Mlp, Stack, Sublayer
-from .catalogue import catalogued
+from .classifier import DecoderClassifier
+from .exactness import measure_exactness
 from .length_classes import LengthClasses
+from .paths import module_at, optional_module
+from .projection import Projection, Projections
+from .weights import device_of
 from .workspace import Workspace
 
 __all__ = [
@@ -23,8 +27,6 @@ __all__ = [
     "find_experts",
     "module_at",
     "optional_module",
-    "output_bias",
-    "output_weight",
     "stack_module",
 ]
 
@@ -73,6 +75,8 @@ class Model:
     """When recorded runs are compared with untouched ones: see `load`."""
     start: str = "auto"
     """What stands before a text: see `load`."""
+    stored: torch.dtype | None = None
+    """The type of the checkpoint, where the weights were converted since the CPU is slow at it."""
 
     def __repr__(self) -> str:
         reader = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
@@ -89,8 +93,25 @@ class Model:
     @cached_property
     def dtype(self) -> torch.dtype:
         """The type of the weights; the least precise one where there are several."""
-        types = {parameter.dtype for parameter in self.network.parameters() if parameter.is_floating_point()}
+        floating = (parameter for parameter in self.network.parameters() if parameter.is_floating_point())
+        types = {parameter.dtype for parameter in floating if parameter.dtype.itemsize > 1}
         return cast(torch.dtype, max(types, key=lambda dtype: torch.finfo(dtype).eps))
+
+    @cached_property
+    def exactness(self) -> torch.dtype:
+        """The type whose rounding the sums are allowed: coarser than `dtype` where projections round more."""
+        return measure_exactness(self.blocks, self.dtype, self.project)
+
+    @property
+    def computed_in(self) -> str:
+        """The type that the network computes in, and why, for people and documents."""
+        name, exactness = (str(each).removeprefix("torch.") for each in (self.dtype, self.exactness))
+        said = (
+            name if self.stored is None else f"{name} (the checkpoint is {self.stored})".replace("torch.", "")
+        )
+        if self.exactness == torch.int8:
+            return f"{said}, projections read 8 bits"
+        return said if exactness == name else f"{said}, projections in {exactness}"
 
     @cached_property
     def compute_dtype(self) -> torch.dtype:
@@ -100,7 +121,7 @@ class Model:
     @property
     def device(self) -> torch.device:
         """Where the token ids go."""
-        return cast(torch.device, self.network.get_input_embeddings().weight.device)
+        return device_of(self.network.get_input_embeddings())
 
     @cached_property
     def blocks(self) -> tuple[nn.Module, ...]:
@@ -127,11 +148,6 @@ class Model:
         return LoadedStack(stack, module, blocks_of(module, stack), causal=False)
 
     @cached_property
-    def modules(self) -> tuple[nn.Module, ...]:
-        """All modules of the network."""
-        return tuple(self.network.modules())
-
-    @cached_property
     def parameters(self) -> tuple[Tensor, ...]:
         """All parameters of the network."""
         return tuple(self.network.parameters())
@@ -151,16 +167,31 @@ class Model:
         """The module that turns the final residual stream into logits; resizing embeddings replaces it."""
         return cast(nn.Module, self.network.get_output_embeddings())
 
-    @property
-    def unembedding_rows(self) -> Float[Tensor, "vocab unembedded"]:
-        """U: one row per token."""
-        return cast(Tensor, self.unembedding.weight).detach()
+    def project(self, module: nn.Module) -> Projection:
+        """Return a module as a linear map plus a bias."""
+        exactness = partial(getattr, self, "exactness")
+        return Projection(module, self.dtype, self.compute_dtype, exactness, self._projections)
+
+    @cached_property
+    def _projections(self) -> Projections:
+        return Projections()
+
+    def unembedding_rows(self, tokens: Int[Tensor, "*any"]) -> Float[Tensor, "*any unembedded"]:
+        """Return U of some tokens: the directions in which their logits are read."""
+        rows = self.project(self.unembedding).columns(tokens.flatten())
+        return rows.view(*tokens.shape, -1)
 
     @property
     def vocabulary(self) -> int:
         """How many tokens can be read and predicted."""
-        read = cast(Tensor, self.network.get_input_embeddings().weight).shape[0]
-        return min(self.unembedding_rows.shape[0], read)
+        embedding = self.network.get_input_embeddings()
+        read = int(getattr(embedding, "num_embeddings", None) or embedding.weight.shape[0])
+        return read if self.labels is not None else min(self.project(self.unembedding).written, read)
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The classes that are predicted in the place of tokens, None of a language model."""
+        return self.network.labels if isinstance(self.network, DecoderClassifier) else None
 
     @property
     def most_tokens(self) -> int | None:
@@ -188,7 +219,7 @@ class Model:
         scaled = names is not None and next(
             (getattr(self.config, name) for name in names.split("|") if name in vars(self.config)), False
         )
-        return float(self.unembedding_rows.shape[1] ** -0.5) if scaled else 1.0
+        return float(self.project(self.unembedding).read ** -0.5) if scaled else 1.0
 
     @cached_property
     def logit_cap(self) -> float | None:
@@ -225,41 +256,6 @@ def blocks_of(module: nn.Module, stack: Stack) -> tuple[nn.Module, ...]:
     return tuple(cast(Iterable[nn.Module], module_at(module, stack.blocks)))
 
 
-def optional_module(parent: nn.Module, path: str | None) -> nn.Module | None:
-    """Find a module that not every model of this family has."""
-    for name in [] if path is None else path.split("|"):
-        try:
-            return parent.get_submodule(name)
-        except AttributeError:
-            continue
-    return None
-
-
-def module_at(parent: nn.Module, path: str) -> nn.Module:
-    """Find a module by its path, or say which description does not fit."""
-    found = optional_module(parent, path)
-    if found is not None:
-        return found
-    where, inside = _deepest(parent, path)
-    children = ", ".join(name for name, _ in inside.named_children()) or "none"
-    raise ModelError(
-        f"{type(parent).__name__} has no module {path!r}; {where or 'it'} has {children}.",
-        "Name the right path in the description: whyword.load(..., architecture=...). "
-        f"Model types that need none: {catalogued()}.",
-    )
-
-
-def _deepest(parent: nn.Module, path: str) -> tuple[str, nn.Module]:
-    """Follow a path as far as it goes."""
-    names, found = path.split("|", maxsplit=1)[0].split("."), parent
-    for count, name in enumerate(names):
-        children = dict(found.named_children())
-        if name not in children:
-            return ".".join(names[:count]), found
-        found = children[name]
-    return path, found
-
-
 def find_experts(block: nn.Module, mlp: Mlp) -> nn.Module | None:
     """Find the experts of a block's MLP; None where it is not a mixture."""
     return optional_module(module_at(block, mlp.output), mlp.experts.module)
@@ -276,25 +272,3 @@ def find_down(module: nn.Module, mlp: Mlp) -> nn.Module:
             "Name it in the description: Mlp(down=...).",
         )
     return found
-
-
-def output_weight(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, "written model"]:
-    """Read a projection's weight as a matrix that is applied from the right."""
-    if not isinstance(getattr(module, "weight", None), Tensor):
-        raise ModelError(
-            f"{type(module).__name__} has no weight that updates could be computed from.",
-            "Name the module that holds the matrix in the description: whyword.load(..., architecture=...).",
-        )
-    weight = cast(Tensor, module.weight).detach()
-    if weight.is_meta or not weight.is_floating_point():
-        raise ModelError(
-            f"The weights of {type(module).__name__} are {weight.dtype} on {weight.device}.",
-            "Load the model unquantised and on a device: updates are computed from its weights.",
-        )
-    return (weight.T if isinstance(module, nn.Linear) else weight).to(dtype)
-
-
-def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " model"] | None:
-    """Read a projection's or a norm's bias, None where it has none."""
-    bias = getattr(module, "bias", None)
-    return None if bias is None else bias.detach().to(dtype)

@@ -1,34 +1,31 @@
 """Open a model wherever it is: hub id, local folder, GGUF file, or an object already in memory."""
 
-import warnings
+import logging
 from collections.abc import Collection
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..errors import ModelError, first_line, is_failure
-from ..tokens.tokens import SEPARATOR
+from ..errors import ModelError
+from .adapters import AdapterFolder, load_adapter, name_with_adapters, read_adapter_folder
 from .architecture import Architecture
+from .bundled.fetch import FETCHABLE, fetch
 from .catalogue import describe, refuse
+from .classifier import as_language_model
 from .gguf_header import require_whole_gguf
+from .half_precision import advise, to_float32
 from .load_failure import explaining_failure
 from .model import Model
+from .open_tokenizer import adapt_tokenizer, find_special_ids, load_tokenizer
 from .requirements import require_attention, require_parts, require_possible_sizes, require_same_stacks
+from .unwrapping import unwrap
 
 __all__ = ["name_source", "open_model", "read_config", "read_dtype"]
 
+_log = logging.getLogger("whyword")
 ALLOWABLE = ("pickle", "remote-code")
-_TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "vocab.json",
-    "vocab.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-)
 
 
 def open_model(
@@ -41,13 +38,17 @@ def open_model(
     architecture: Architecture | None = None,
 ) -> Model:
     """Open a model and find its description; nothing is proven yet."""
-    allowed = _allowed(allow)
+    allowed, folder, stored = _allowed(allow), None, None
     if isinstance(source, str | Path):
-        network, found = _open_path(str(source), dtype, allowed)
-        tokenizer = found if tokenizer is None else tokenizer
+        folder = read_adapter_folder(Path(source))
+        opened, found = _open_path(str(source), dtype, allowed)
+        network, _ = unwrap(opened)
+        if dtype is None and device in (None, "cpu", torch.device("cpu")):
+            network, stored = to_float32(network)
         name = name_source(source)
     else:
-        network = _require_network(source)
+        inner, found = unwrap(source)
+        network = _require_network(inner)
         name = str(getattr(network.config, "_name_or_path", "") or type(network).__name__)
         if (dtype is not None and network.dtype != read_dtype(dtype)) or device is not None:
             raise ModelError(
@@ -55,10 +56,15 @@ def open_model(
                 f"{network.device}.",
                 "Convert and move it before you pass it: whyword does not change a model of yours.",
             )
+        if advice := advise(network):
+            _log.warning(advice)
     with explaining_failure(name):
         if device is not None:
             network = network.to(device)
-        return _fit(network, tokenizer, architecture, name)
+        network = as_language_model(network)
+        name = name_with_adapters(name, network, folder)
+        tokenizer = found if tokenizer is None else adapt_tokenizer(tokenizer)
+        return replace(_fit(network, tokenizer, architecture, name), stored=stored)
 
 
 def _fit(network: Any, tokenizer: Any, architecture: Architecture | None, name: str) -> Model:
@@ -75,7 +81,7 @@ def _fit(network: Any, tokenizer: Any, architecture: Architecture | None, name: 
         tokenizer=tokenizer,
         architecture=architecture,
         name=name,
-        special_ids=_special_ids(tokenizer),
+        special_ids=find_special_ids(tokenizer),
     )
 
 
@@ -91,6 +97,9 @@ def _open_path(
         options["gguf_file"] = path.name
         source = str(path.parent)
     elif path.is_dir():
+        adapter = read_adapter_folder(path)
+        if adapter is not None:
+            return _open_adapter(adapter, dtype, allowed)
         _require_weights(path, allowed)
     elif path.exists():
         raise ModelError(
@@ -99,7 +108,28 @@ def _open_path(
     else:
         _require_hub_name(source)
     network = _load_network(source, dtype, allowed, options)
-    return network, _load_tokenizer(source, allowed, options)
+    return network, load_tokenizer(source, allowed, options)
+
+
+def _open_adapter(
+    adapter: AdapterFolder, dtype: str | torch.dtype | None, allowed: frozenset[str]
+) -> tuple[Any, Any | None]:
+    """Load the base model of an adapter, and the adapter into it."""
+    folder = str(adapter.folder)
+    try:
+        network, tokenizer = _open_path(_find_base(adapter.base), dtype, allowed)
+    except ModelError as error:
+        raise ModelError(
+            f"The base model of the adapter {adapter.folder.name} cannot be loaded. {error.wrong}",
+            error.remedy,
+        ) from error
+    with explaining_failure(folder):
+        return load_adapter(network, adapter), load_tokenizer(folder, allowed, {}) or tokenizer
+
+
+def _find_base(base: str) -> str:
+    """Return the folder of a base model that can be fetched; others as they are named."""
+    return str(fetch(base)) if base in FETCHABLE and not Path(base).exists() else base
 
 
 def name_source(source: str | Path) -> str:
@@ -127,12 +157,16 @@ def read_config(source: str | Path, allow: str | Collection[str] = ()) -> Any:
 def _load_network(
     source: str, dtype: str | torch.dtype | None, allowed: frozenset[str], options: dict[str, Any]
 ) -> Any:
-    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoConfig
 
     with explaining_failure(source):
         if not Path(source).is_dir() and "pickle" not in allowed:
             _refuse_pickle(source)
-        kind = AutoModelForSeq2SeqLM if _has_encoder(source, allowed, options) else AutoModelForCausalLM
+        config = None
+        if "gguf_file" not in options:  # which takes as long to read as the model
+            config = AutoConfig.from_pretrained(source, trust_remote_code="remote-code" in allowed)
+            require_possible_sizes(config, Path(source))
+        kind = _choose_class(config)
         network, info = kind.from_pretrained(
             source,
             dtype="auto" if dtype is None else read_dtype(dtype),
@@ -149,15 +183,19 @@ def _load_network(
     return network.eval()
 
 
-def _has_encoder(source: str, allowed: frozenset[str], options: dict[str, Any]) -> bool:
-    """Look for an encoder in the config; not in a GGUF file, which takes as long to read as the model."""
-    from transformers import AutoConfig
+def _choose_class(config: Any | None) -> Any:
+    """Choose how transformers is to load a model, by its config."""
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoModelForSeq2SeqLM,
+        AutoModelForSequenceClassification,
+    )
 
-    if "gguf_file" in options:
-        return False
-    config = AutoConfig.from_pretrained(source, trust_remote_code="remote-code" in allowed)
-    require_possible_sizes(config, Path(source))
-    return bool(config.is_encoder_decoder)
+    if config is not None and config.is_encoder_decoder:
+        return AutoModelForSeq2SeqLM
+    saved = getattr(config, "architectures", None) or [""]
+    classifies = str(saved[0]).endswith("ForSequenceClassification")
+    return AutoModelForSequenceClassification if classifies else AutoModelForCausalLM
 
 
 def _refuse_pickle(name: str) -> None:
@@ -171,35 +209,6 @@ def _refuse_pickle(name: str) -> None:
             f"{name} has its weights in a pickle, which can run any code when it is loaded.",
             "If you trust it, pass whyword.load(..., allow='pickle').",
         )
-
-
-def _load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any]) -> Any | None:
-    """Load a tokenizer where there is one: otherwise transformers makes an empty one."""
-    from transformers import AutoTokenizer
-    from transformers.utils import has_file
-
-    try:
-        if "gguf_file" not in options and not any(has_file(source, file) for file in _TOKENIZER_FILES):
-            return None
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")  # works without
-            return AutoTokenizer.from_pretrained(
-                source, trust_remote_code="remote-code" in allowed, **options
-            )
-    except BaseException as error:
-        if isinstance(error, OSError) and not Path(source).is_dir():
-            return None  # the hub cannot be reached
-        if not is_failure(error):
-            raise
-        if "sentencepiece" in str(error).lower() and find_spec("sentencepiece") is None:
-            raise ModelError(
-                f"The tokenizer of {source} needs sentencepiece, which is not installed.",
-                "Install it: pip install 'whyword[translate]'.",
-            ) from error
-        raise ModelError(
-            f"The tokenizer of {source} cannot be loaded: {first_line(error)}.",
-            "Install what it needs, or pass one with whyword.load(..., tokenizer=...).",
-        ) from error
 
 
 def _require_weights(folder: Path, allowed: frozenset[str]) -> None:
@@ -253,16 +262,3 @@ def read_dtype(dtype: str | torch.dtype) -> torch.dtype:
     if found not in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
         raise ModelError(f"dtype is {dtype!r}.", "Types: float64, float32, float16, bfloat16.")
     return found
-
-
-def _special_ids(tokenizer: Any | None) -> frozenset[int]:
-    if tokenizer is None:
-        return frozenset()
-    added = tokenizer.added_tokens_decoder
-    special = {*tokenizer.all_special_ids, *(id_ for id_, token in added.items() if token.special)}
-    special |= {*getattr(tokenizer, "lang_code_to_id", {}).values()}  # M2M-100 keeps its codes elsewhere
-    # An unknown token stands for text, unless it is the mark between texts too.
-    structure = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
-    if SEPARATOR.search(str(tokenizer.unk_token)):
-        structure.add(tokenizer.unk_token_id)
-    return frozenset(special - ({tokenizer.unk_token_id} - structure))

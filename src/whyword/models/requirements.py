@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from torch import nn
 
 from ..errors import ModelError, first_line
 from .architecture import Architecture, Attention
 from .model import optional_module, stack_module
 from .translators import TRANSLATORS
+from .weights import is_plain, read_width
 
 __all__ = ["require_attention", "require_parts", "require_possible_sizes", "require_same_stacks"]
 
@@ -57,7 +58,7 @@ def require_parts(network: Any) -> Any:
         raise ModelError(
             f"{type(network).__name__} has no unembedding.", "Choose a model that predicts tokens."
         )
-    if not isinstance(getattr(unembedding, "weight", None), Tensor):
+    if not is_plain(unembedding) and read_width(unembedding) is None:
         raise ModelError(
             f"The unembedding of {type(network).__name__} ({type(unembedding).__name__}) is not one matrix.",
             "Choose a model that predicts one token at a time.",
@@ -101,3 +102,18 @@ def require_attention(network: Any, architecture: Architecture) -> None:
             f"Of {len(has)} blocks of {type(network).__name__}, these have no attention: {without}.",
             "Load a model with attention in every block.",
         )
+    if blocks is not None:
+        _require_own_modules(type(network).__name__, blocks, architecture)
+
+
+def _require_own_modules(name: str, blocks: nn.Module, architecture: Architecture) -> None:
+    """Refuse a network in which two blocks share a module: what it gave in each could not be told apart."""
+    for sublayer in architecture.decoder.sublayers:
+        path, seen = sublayer.module if isinstance(sublayer, Attention) else sublayer.output, dict[Any, int]()
+        for index, block in enumerate(blocks._modules.values()):
+            module = None if block is None else optional_module(block, path)
+            if module is not None and (first := seen.setdefault(module, index)) != index:
+                raise ModelError(
+                    f"Blocks {first + 1} and {index + 1} of {name} share {path}.",
+                    "Give every block a module of its own (copy.deepcopy), then load the network.",
+                )

@@ -7,28 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from ..ask.start_of_text import require_start
 from ..attribute.alti_logit import mix
 from ..errors import InputError, ModelError, ProofError, WhywordError, first_line
 from ..ledger import Target, settle
-from ..maths.proof import tolerance_of
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.architecture import Architecture
 from ..models.bundled.fetch import FETCHABLE, fetch
 from ..models.catalogue import GENERAL, catalogued
+from ..models.classifier import DecoderClassifier
 from ..models.model import Model
 from ..models.open import open_model
 from ..trace import Places, Plan
+from ..trace.causality import probe, probe_sources
 from ..trace.precision import keep_precision
 from ..trace.recorder import record
-from ..trace.running import run
+from ..trace.running import evaluating, run
 from ..trace.untouched_run import VERIFY
 
-__all__ = ["find_source", "load", "probe", "prove"]
+__all__ = ["find_source", "load", "prove"]
 
 _logger = logging.getLogger("whyword")
-_PROBE = 12
-"""Length in tokens of the prompt that a model is proven on."""
 
 
 def load(
@@ -124,7 +126,8 @@ def _explain_misfit(model: Model, error: Exception) -> ModelError:
     try:
         with keep_precision(model.dtype):
             run(model, [probe(model)])
-    except Exception as own:
+    except Exception as refused:
+        own = refused.__cause__ or refused
         return ModelError(
             f"{name} cannot be run on token ids alone: {type(own).__name__}: {first_line(own)}",
             "Load a model that predicts the next token from token ids.",
@@ -139,46 +142,31 @@ def _explain_misfit(model: Model, error: Exception) -> ModelError:
 def _prove(model: Model, ids: Sequence[int] | None) -> float:
     ids = probe(model) if ids is None else list(ids)
     prompts, sources = [ids], None
-    if model.encoder_stack is not None:  # two sources of different length: padding and its mask
-        prompts, sources = [ids[::-1]] * 2, [ids, ids[: len(ids) // 2 + 1]]
-    _require_causal(model, prompts[0], sources)
+    if model.encoder_stack is not None:
+        prompts, sources = [ids[::-1]] * 2, probe_sources(ids)
     places = Places((range(len(ids)),) * len(prompts))
-    trace = record(replace(model, verify="always"), prompts, places, Plan(len(model.blocks)), sources)
+    proving = replace(model, verify="always")
+    trace = record(proving, prompts, places, Plan(len(model.blocks)), sources)
+    model.lengths.state = proving.lengths.state
     if sources is None:
         mix(trace)
+    if isinstance(model.network, DecoderClassifier):
+        _prove_classes(model, model.network, ids, trace.logits[-1])
     ledgers = settle(model, trace, [Target(int(row.argmax())) for row in trace.logits])
     return max(ledger.error for ledger in ledgers)
 
 
-def _require_causal(model: Model, ids: list[int], sources: Sequence[Sequence[int]] | None) -> None:
-    """Refuse a model in which a position sees what comes after it: other tokens there change its logits."""
-    most = model.most_tokens
-    first = ids if most is None else ids[: most - 1]
-    if not first:
-        return
-    after = [ids[::-1], [*ids[1:], ids[0]]]
-    prompts = [[*first, *tokens][:most] for tokens in after]
-    read = None if sources is None else [sources[0]] * 2
-    with keep_precision(model.dtype):
-        one, other = run(model, prompts, read)[:, : len(first)].to(model.compute_dtype)
-    apart = (one - other).abs()
-    if not float(apart.amax()) > tolerance_of(model.dtype) * float(one.abs().amax()):
-        return  # NaN is refused with where it comes from, when the run is recorded
-    position, token = divmod(int(apart.argmax()), apart.shape[1])
-    raise ModelError(
-        f"{model.name} is not causal: with other tokens after position {position + 1} the logit of token "
-        f"{token} there is {float(other[position, token]):.6g} instead of {float(one[position, token]):.6g}.",
-        "Give a model in which no position sees those after it (is_causal, use_bidirectional_attention).",
+def _prove_classes(
+    model: Model, network: DecoderClassifier, ids: list[int], logits: Float[Tensor, " label"]
+) -> None:
+    """Prove that what a classifier gives for a text is what its head reads at the last position."""
+    with torch.no_grad(), keep_precision(model.dtype), evaluating(model):
+        own = network.classifier(input_ids=torch.tensor([ids], device=model.device)).logits[0].to(logits)
+    require_close(
+        Identity.RECORDED_RUN,
+        "the classifier's own output",
+        found=logits,
+        expected=own,
+        scale=own.abs().amax(),
+        tolerance=tolerance_of(model.exactness),
     )
-
-
-def probe(model: Model, length: int = _PROBE) -> list[int]:
-    """Choose token ids spread over the vocabulary, without special ones."""
-    if model.vocabulary <= len(model.special_ids):
-        raise ModelError(
-            f"{model.name} has no tokens besides special ones.", "Load a model with a vocabulary."
-        )
-    length = min(length, model.most_tokens or length)
-    stride = max(1, model.vocabulary // (3 * length))
-    plain = [id_ for id_ in range(stride - 1, model.vocabulary, stride) if id_ not in model.special_ids]
-    return [plain[index % len(plain)] for index in range(length)]

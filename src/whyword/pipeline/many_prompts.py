@@ -4,7 +4,7 @@ Prompts are read ahead and cut into batches of similar length; explanations are 
 prompts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from ..ledger import Target
 from ..models.model import Model
 from ..results.comparison import Comparison
 from ..results.explanation import Explanation
+from ..results.prompt_parts import list_parts
 from ..runs.batches import cut_batches, run_batches
 from ..runs.progress import report
 from ..tokens import Tokens
@@ -34,6 +35,7 @@ from .one_prompt import (
     record_contexts,
     require_decoder,
     require_depth,
+    require_erasing,
 )
 
 __all__ = ["Asked", "compare_batch", "cut_prompts", "explain_batch", "run_prompts"]
@@ -83,12 +85,14 @@ def compare_batch(
     foils: Word | Iterable[Word | Sequence[Word] | None] | None = "auto",
     methods: Sequence[str] | None = None,
     depth: int | None = None,
+    parts: str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]] | None = None,
     batch_size: int | None = None,
 ) -> Iterator[Comparison]:
     """Explain the next token of many prompts by several methods, in order.
 
     One recorded run per batch serves all methods; the further runs of baselines are batched too.
-    `methods`: see `compare`; the rest is as in `explain_batch`.
+    `methods`: see `compare`; `parts`: what erasure erases, one for each prompt or one for all (see
+    `explain`); the rest is as in `explain_batch`.
     """
     names = list_methods(methods)
     if batch_size is not None and batch_size < 1:
@@ -96,7 +100,9 @@ def compare_batch(
     if isinstance(prompts, str):
         raise InputError("The prompts are one text.", "Pass a list of prompts; for a single one use explain.")
     require_depth(require_decoder(model), depth, names)
-    asked = _read(model, prompts, targets, foils)
+    if parts is not None:
+        require_erasing("given", names)
+    asked = _read(model, prompts, targets, foils, parts)
     total = len(prompts) if isinstance(prompts, Sequence) else None
     return _compare_all(model, asked, names, depth, batch_size, total)
 
@@ -109,6 +115,8 @@ class Asked:
     """Index of the prompt, from 0."""
     context: Tokens
     question: Question
+    parts: Sequence[frozenset[int]] | None = None
+    """What is erased as a whole."""
 
 
 def _refuse(number: int, error: InputError) -> InputError:
@@ -143,9 +151,12 @@ def _compare_all(
             raise window[-1]
 
 
-def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> Iterator[Asked | InputError]:
-    """Read every prompt with its target and foil, up to the first one with an error."""
-    columns = {"targets": _one_for_each(targets), "foils": _one_for_each(foils)}
+def _read(
+    model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any, parts: Any
+) -> Iterator[Asked | InputError]:
+    """Read every prompt with its target, foil and parts, up to the first one with an error."""
+    named = {"targets": targets, "foils": foils, "parts": parts}
+    columns = {name: _one_for_each(words) for name, words in named.items()}
     for number, prompt in enumerate(prompts):
         words: list[Any] = [next(column, _MISSING) for column in columns.values()]
         for name, word in zip(columns, words, strict=True):
@@ -153,11 +164,12 @@ def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> 
                 yield InputError(f"There are {number} {name}, and more prompts.", _ONE_FOR_EACH)
                 return
         try:
-            context, question = ask(model, prompt, *words)
+            context, question = ask(model, prompt, *words[:2])
+            divided = None if words[2] is None else list_parts(context, words[2])
         except InputError as error:
             yield _refuse(number, error)
             return
-        yield Asked(number, context, question)
+        yield Asked(number, context, question, divided)
     for name, column in columns.items():
         if not isinstance(column, repeat) and next(column, _MISSING) is not _MISSING:
             yield InputError(f"There are more {name} than prompts.", _ONE_FOR_EACH)
@@ -165,7 +177,7 @@ def _read(model: Model, prompts: Iterable[Prompt], targets: Any, foils: Any) -> 
 
 def _one_for_each(words: Any) -> Iterator[Any]:
     """Return a word for each prompt; a single word is used for all."""
-    return repeat(words) if words is None or isinstance(words, str | int) else iter(words)
+    return repeat(words) if words is None or isinstance(words, str | int | Mapping) else iter(words)
 
 
 def cut_prompts(
@@ -232,7 +244,8 @@ def _compare_together(
             refused[each.number] = _refuse(each.number, error)
             targets.append(Target(int(logits.argmax())))
     forced = [len(each.question.forced) for each in batch]
-    compared = compare_trace(model, contexts, trace, targets, methods, forced, depth)
+    divided = [each.parts for each in batch if each.parts is not None]
+    compared = compare_trace(model, contexts, trace, targets, methods, forced, depth, divided or None)
     return [
         (each.number, refused.get(each.number, comparison))
         for each, comparison in zip(batch, compared, strict=True)

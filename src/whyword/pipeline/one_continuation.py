@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import groupby
 from operator import index
 from typing import Any
@@ -17,13 +16,15 @@ from ..attribute.flow import find_depth, trace_sum
 from ..attribute.methods import DEFAULT_METHOD
 from ..errors import InputError
 from ..ledger import Target
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
 from ..results.continuation import Continuation, OnDemand, add_explanations
 from ..results.explanation import Explanation
+from ..results.prediction import Choice
 from ..runs.progress import report
 from ..tokens import Tokens
 from ..trace import Places, Trace, generate
-from .one_prompt import compare_trace, list_methods, record_contexts, require_decoder, require_depth
+from .one_prompt import compare_trace, list_methods, record_contexts, require_depth, require_words
 
 __all__ = ["explain_continuation"]
 
@@ -49,7 +50,7 @@ def explain_continuation(
     `depth`, `max_memory`: see `explain`.
     """
     names = list_methods([method])
-    require_depth(require_decoder(model), depth, names)
+    require_depth(require_words(model), depth, names)
     if foil not in (None, AUTO, RUNNER_UP):
         raise InputError(
             f"foil is {foil!r}.",
@@ -65,11 +66,12 @@ def explain_continuation(
         lengths = [*group]
         longest, places = context.first(lengths[-1]), Places((range(lengths[0] - 1, lengths[-1]),))
         trace = record_contexts(model, [longest], places, names, max_memory)
+        predicted = ids[lengths[0] - len(tokens) :][: len(lengths)]
+        if continuation is None:
+            _require_greedy(model, trace, predicted)
         targets = [
             choose(model, context.first(length), Question((), id_, (), foil), logits)
-            for length, id_, logits in zip(
-                lengths, ids[lengths[0] - len(tokens) :], trace.logits, strict=False
-            )
+            for length, id_, logits in zip(lengths, predicted, trace.logits, strict=True)
         ]
         if METHODS[method].frozen:
             passes.append(_keep_pass(model, longest, trace, targets, method, depth))
@@ -77,6 +79,19 @@ def explain_continuation(
             compared = compare_trace(model, [longest], trace, targets, names, [0], depth)
             explained += [comparison[method] for comparison in compared]
     return Continuation(_Recorded(tuple(passes), range(len(ids))) if passes else tuple(explained))
+
+
+def _require_greedy(model: Model, trace: Trace, generated: Sequence[int]) -> None:
+    """Prove that what was generated token by token, with a cache, is what the whole run predicts."""
+    largest = trace.logits.amax(-1)
+    require_close(
+        Identity.GREEDY,
+        [f"token {place + 1} of the continuation" for place in range(len(generated))],
+        found=trace.logits[range(len(generated)), generated],
+        expected=largest,
+        scale=trace.logits.abs().amax(-1),
+        tolerance=tolerance_of(model.exactness),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +106,7 @@ class _Pass:
         """Explain some of its tokens together, by one pull-back."""
         (flow,) = trace_sum(self.predictions, tokens)
         depth = find_depth(self.predictions.model, self.predictions.depth)
-        whole = reduce(add_explanations, (self.described[token] for token in tokens))
+        whole = add_explanations([self.described[token] for token in tokens])
         return replace(whole, traced=flow, by_block=flow.by_depth[depth][None].float())
 
 
@@ -118,10 +133,10 @@ class _Recorded(OnDemand):
     """Those that were explained, by token of the whole continuation."""
 
     @property
-    def texts(self) -> list[str]:
+    def targets(self) -> list[Choice]:
         """The tokens."""
         described = [each for part in self.passes for each in part.described]
-        return [described[token].target.text for token in self.tokens]
+        return [described[token].target for token in self.tokens]
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -147,7 +162,7 @@ class _Recorded(OnDemand):
             first += len(part.described)
             if own:
                 parts.append(part.explain_sum(own))
-        return reduce(add_explanations, parts)
+        return add_explanations(parts)
 
 
 def _continuation_ids(

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..ask.prompt import Prompt, extend_prompt, read_prompt, token_text
+from ..ask.prompt import Prompt, extend_prompt, read_prompt, token_texts
 from ..ask.question import Question, choose, pose
 from ..attribute import METHODS, Predictions, find_methods, plan_methods
 from ..attribute.alti_logit import mix
@@ -90,7 +90,7 @@ def predict(model: Model, prompt: Prompt, *, top: int = 10) -> Prediction:
         raise InputError(f"top is {top}.", "Ask for at least one token.")
     tokens = read_prompt(require_decoder(model), prompt)
     trace = record(model, [tokens.ids], last_places([tokens]))
-    best = trace.logits[0].topk(min(top, model.vocabulary)).indices.tolist()
+    best = trace.logits[0].topk(min(top, trace.logits.shape[1], model.vocabulary)).indices.tolist()
     target = Target(best[0], tuple(best[1:]))
     choices = _list_choices(model, tokens, target, *_read_numbers(model, trace, [target])[0])
     return Prediction(model.name, choices, tokens.describe_start())
@@ -141,6 +141,17 @@ def require_decoder(model: object) -> Model:
         raise InputError(
             f"{loaded.name} is an encoder–decoder model: it needs a source, not a prompt.",
             "Use whyword.explain_translation(model, source), or `whyword translate`.",
+        )
+    return loaded
+
+
+def require_words(model: object) -> Model:
+    """Refuse what predicts no words: nothing goes on after a class."""
+    loaded = require_decoder(model)
+    if loaded.labels is not None:
+        raise InputError(
+            f"{loaded.name} predicts classes ({', '.join(loaded.labels[:4])}), not a continuation.",
+            "Use whyword.explain(model, text, target=CLASS, foil=OTHER).",
         )
     return loaded
 
@@ -222,6 +233,7 @@ def compare_trace(
             by_block={name: matrices[row].float() for name, matrices in attributions.items()},
             ledger=ledgers[row],
             first_attention=first[row],
+            computed_in=model.computed_in,
             mixing=None if mixing is None else mixing[row].float(),
             traced=None if flows is None else flows[row],
         )
@@ -255,8 +267,7 @@ def _list_choices(
     capped: list[float | None],
     ranks: list[int],
 ) -> tuple[Choice, ...]:
-    numbers = zip(logits, probabilities, capped, ranks, strict=True)
-    return tuple(
-        Choice(id_, token_text(model, id_, before), *each)
-        for id_, each in zip(target.choices, numbers, strict=False)
-    )
+    texts = token_texts(model, target.choices, before)
+    special = [id_ in model.special_ids for id_ in target.choices]
+    numbers = zip(target.choices, texts, logits, probabilities, capped, ranks, special, strict=False)
+    return tuple(Choice(*each) for each in numbers)

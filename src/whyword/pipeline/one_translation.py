@@ -15,6 +15,7 @@ from ..results.prediction import Choice
 from ..results.translation import Translation
 from ..tokens import Token
 from ..trace import Places, Plan, Trace, record
+from ..trace.memory_plan import Request, make_plan
 from .one_prompt import require_model
 
 __all__ = [
@@ -40,6 +41,7 @@ def explain_translation(
     source_language: str | None = None,
     target_language: str | None = None,
     threshold: float = THRESHOLD,
+    max_memory: int | str | None = None,
 ) -> Translation:
     """Explain every token of a translation, teacher-forced, from one recorded pass.
 
@@ -48,7 +50,7 @@ def explain_translation(
     None: no contrast. Unlike in `explain`, that is the default: a contrast with the runner-up of every step
     would cancel what the source contributes to both words, and alignments are read off the logit itself.
     Languages: codes that the tokenizer knows, of a model that translates between many. `threshold`: tokens
-    with a smaller source share are flagged as possibly hallucinated.
+    with a smaller source share are flagged as possibly hallucinated. `max_memory`: as in `explain`.
     """
     if method not in TRANSLATION_METHODS:
         raise InputError(
@@ -65,7 +67,9 @@ def explain_translation(
         targets[place] = Target(targets[place].token, (other,))
     blocks, explained_by = len(model.blocks), METHODS[method]
     mixed = blocks if explained_by.mixed(blocks) or explained_by.frozen else 0
-    trace = record_pairs(model, [pair], Plan(mixed, frozen=explained_by.frozen))
+    request = Request(1, len(pair.prompt), len(pair.explained), len(pair.source))
+    plan = make_plan(model, request, Plan(mixed, frozen=explained_by.frozen), max_memory)
+    trace = record_pairs(model, [pair], plan)
     entries = compute_entries(model, trace, targets)
     ledgers = make_ledgers(model, trace, entries)
     updates, shares = explained_by.translate(model, trace, entries, targets)

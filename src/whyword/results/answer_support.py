@@ -6,21 +6,19 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import MinLen
 
-from ..ask.filled_prompt import TEMPLATE
 from ..attribute.methods import Measure
 from ..document.kinds import SUPPORT_SCHEMA
-from ..document.numbers import require_length
+from ..document.numbers import misfit, require_length
 from ..errors import InputError
 from ..view.sentences import worded
-from .prompt_parts import ANSWERED, ELSEWHERE, START, PromptParts
+from .part_comparison import NO_SOURCES
+from .prompt_parts import ANSWERED, PartScore, PromptParts
 from .shown import Shown
 
 __all__ = ["UNSUPPORTED", "AnswerSupport", "ExplainedRow", "SupportColumn", "SupportRow", "make_support"]
 
 UNSUPPORTED = 0.15
 """The share of a sentence's scores that its strongest source must have; below it, no source supports it."""
-_NO_SOURCES = (START, TEMPLATE, ELSEWHERE, ANSWERED, "question")
-"""Parts that are no sources: what they say is not what an answer is taken from."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,20 @@ class SupportColumn:
     """What it says."""
     source: bool
     """Whether an answer could be taken from it: not the start, the template, the question or the answer."""
+
+
+@dataclass(frozen=True)
+class SupportWord:
+    """A word of the prompt."""
+
+    text: str
+    """What it says."""
+    start: int
+    """Index of its first character in the prompt."""
+    end: int
+    """Index after its last character."""
+    column: int
+    """Index of the part that it is in."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,8 @@ class SupportRow:
     """Index after its last character."""
     scores: list[float]
     """What every part adds, by column, in logits: the sum over the sentence's tokens."""
+    words: list[float]
+    """What every word of the prompt adds: those of a part add up to its score."""
     bias: float | None
     """What is at no token, because biases add it; None for methods that do not say."""
     logit: float
@@ -82,6 +96,8 @@ class AnswerSupport(Shown):
     """Parts of the prompt, in order."""
     rows: Annotated[tuple[SupportRow, ...], MinLen(1)]
     """Sentences of the answer, in order."""
+    words: tuple[SupportWord, ...]
+    """Words of the prompt, in order; those of the answer so far are not listed."""
     threshold: float
     """Below which share a sentence counts as unsupported."""
 
@@ -94,6 +110,10 @@ class AnswerSupport(Shown):
     def _from_declared(cls, declared: "AnswerSupport") -> "AnswerSupport":
         for place, row in enumerate(declared.rows):
             require_length(f"rows[{place}].scores", row.scores, len(declared.columns))
+            require_length(f"rows[{place}].words", row.words, len(declared.words))
+        for place, word in enumerate(declared.words):
+            if not 0 <= word.column < len(declared.columns):
+                raise misfit(f"words[{place}].column", f"there is no column {word.column}")
         return declared
 
     def __len__(self) -> int:
@@ -117,46 +137,51 @@ class AnswerSupport(Shown):
 
 @dataclass(frozen=True)
 class ExplainedRow:
-    """A sentence of the answer, and its scores by part."""
+    """A sentence of the answer, and its scores by part and by word."""
 
     name: str
     start: int
     end: int
     parts: PromptParts
+    words: Sequence[tuple[int, PartScore]]
+    """With the index of the part that each is in."""
 
 
 def make_support(
-    rows_by: str, answer: str, explained: Sequence[ExplainedRow], threshold: float
+    rows_by: str, prompt: str, answer: str, explained: Sequence[ExplainedRow], threshold: float
 ) -> AnswerSupport:
     """Put the scores of every sentence by part side by side."""
-    columns: dict[str, SupportColumn] = {}
-    for row in explained:
-        for part in row.parts.parts:
-            source = part.name not in _NO_SOURCES
-            columns.setdefault(part.name, SupportColumn(part.name, part.text, source))
-    answered = columns.pop(ANSWERED, None)
-    ordered = [*columns.values(), *([] if answered is None else [answered])]
-    first = explained[0].parts
+    columns = {_key(part): part for row in explained for part in row.parts.parts}
+    ordered = sorted(columns, key=lambda key: key[0] == ANSWERED)  # the answer so far is the last
+    first = explained[0]
+    places = [ordered.index(_key(part)) for part in first.parts.parts]
     return AnswerSupport(
-        model=first.model,
-        method=first.method,
-        measure=first.measure,
+        model=first.parts.model,
+        method=first.parts.method,
+        measure=first.parts.measure,
         rows_by=rows_by,
-        columns_by=first.by,
-        prompt=first.text,
+        columns_by=first.parts.by,
+        prompt=prompt,
         answer=answer,
-        columns=tuple(ordered),
+        columns=tuple(SupportColumn(key[0], columns[key].text, key[0] not in NO_SOURCES) for key in ordered),
         rows=tuple(_make_row(row, answer, ordered, threshold) for row in explained),
+        words=tuple(SupportWord(word.text, word.start, word.end, places[part]) for part, word in first.words),
         threshold=threshold,
     )
 
 
-def _make_row(
-    row: ExplainedRow, answer: str, columns: Sequence[SupportColumn], threshold: float
-) -> SupportRow:
-    by_name = {part.name: part.score for part in row.parts.parts}
-    scores = [by_name.get(column.name, 0.0) for column in columns]
-    sources = [score for column, score in zip(columns, scores, strict=True) if column.source]
+_Key = tuple[str, int, int]
+
+
+def _key(part: PartScore) -> _Key:
+    """Tell parts apart: words may have one name. What was answered so far grows from row to row."""
+    return (part.name, 0, 0) if part.name == ANSWERED else (part.name, part.start, part.end)
+
+
+def _make_row(row: ExplainedRow, answer: str, columns: Sequence[_Key], threshold: float) -> SupportRow:
+    by_key = {_key(part): part.score for part in row.parts.parts}
+    scores = [by_key.get(key, 0.0) for key in columns]
+    sources = [score for (name, *_), score in zip(columns, scores, strict=True) if name not in NO_SOURCES]
     size = sum(map(abs, scores)) + abs(row.parts.bias or 0.0)
     share = max(0.0, *sources) / size if sources and size else 0.0
     return SupportRow(
@@ -165,6 +190,7 @@ def _make_row(
         start=row.start,
         end=row.end,
         scores=scores,
+        words=[word.score for _, word in row.words],
         bias=row.parts.bias,
         logit=row.parts.logit,
         share=share,

@@ -3,15 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import accumulate
+from math import prod
 from operator import index as whole
 from typing import Annotated, Any, ClassVar
 
-import torch
 from annotated_types import MinLen
 
-from ..attribute.flow import add_flows
+from ..attribute.flow import add_flows, add_padded
 from ..document.kinds import CONTINUATION_SCHEMA
 from ..document.numbers import inside, misfit, require_length
 from ..errors import InputError
@@ -45,7 +44,7 @@ class OnDemand(Sequence[Any]):  # Any: to check the type of a token at run time 
 
     @property
     @abstractmethod
-    def texts(self) -> Sequence[str]:
+    def targets(self) -> Sequence[Choice]:
         """The tokens."""
 
     @abstractmethod
@@ -84,10 +83,14 @@ class Continuation(Shown, Sequence[Any]):
         return "".join(self._texts)
 
     @property
-    def _texts(self) -> Sequence[str]:
+    def _targets(self) -> Sequence[Choice]:
         if isinstance(self.explanations, OnDemand):
-            return self.explanations.texts
-        return [explanation.target.text for explanation in self.explanations]
+            return self.explanations.targets
+        return [explanation.target for explanation in self.explanations]
+
+    @property
+    def _texts(self) -> list[str]:
+        return [target.text for target in self._targets]
 
     def complete(self) -> "Continuation":
         """Explain every token now, and return a continuation that holds no recorded run."""
@@ -130,7 +133,7 @@ class Continuation(Shown, Sequence[Any]):
             chosen = self._find_tokens(_read_range("chars", chars, len(self.text), "characters"))
         if isinstance(self.explanations, OnDemand):
             return self.explanations.explain_sum(chosen)
-        return reduce(add_explanations, self.explanations[chosen.start : chosen.stop])
+        return add_explanations(self.explanations[chosen.start : chosen.stop])
 
     def by(
         self,
@@ -146,19 +149,26 @@ class Continuation(Shown, Sequence[Any]):
         """
         if rows not in SPLITTERS:
             raise InputError(f"rows is {rows!r}.", f"A continuation is divided by {', '.join(SPLITTERS)}.")
-        explained = []
-        for segment in split_text(self.text, rows):
+        explained, answer = [], self._leave_out_end()
+        for segment in split_text(answer, rows):
             chosen = self._find_tokens(range(segment.start, segment.end))
             total = self.sum(tokens=(chosen.start, chosen.stop))
             prompt = len(total.tokens) - chosen.stop + 1
-            explained.append(
-                ExplainedRow(segment.name, segment.start, segment.end, total.divide(columns, prompt))
-            )
+            divided, words = total.divide(columns, prompt), total.list_words(columns, prompt)
+            explained.append(ExplainedRow(segment.name, segment.start, segment.end, divided, words))
         if not explained:
             raise InputError(
                 f"The continuation {self.text!r} is blank.", "Explain one with visible characters."
             )
-        return make_support(rows, self.text, explained, threshold)
+        read = total.tokens.text[: total.tokens[prompt - 1].end]
+        return make_support(rows, read, answer, explained, threshold)
+
+    def _leave_out_end(self) -> str:
+        """Return the text without the special tokens that end it."""
+        targets = list(self._targets)
+        while len(targets) > 1 and targets[-1].special:
+            targets.pop()
+        return "".join(target.text for target in targets)
 
     def _find_tokens(self, chars: range) -> range:
         """Find the tokens that have a character in a range."""
@@ -200,37 +210,45 @@ def _require_next(explanations: Sequence[Explanation]) -> None:
     require_length("foils", last.foils, len(before.foils))
 
 
-def add_explanations(one: Explanation, two: Explanation) -> Explanation:
-    """Add two explanations of which the second has the longer context."""
-    longer = two.by_block.shape[1] - one.by_block.shape[1]
-    pair = (one.ledger, two.ledger)
-    ledger = Ledger(
-        embedding=sum(each.embedding for each in pair),
-        attention=pair[0].attention + pair[1].attention,
-        attention_bias=pair[0].attention_bias + pair[1].attention_bias,
-        mlp=pair[0].mlp + pair[1].mlp,
-        norm_bias=sum(each.norm_bias for each in pair),
-        unembedding_bias=sum(each.unembedding_bias for each in pair),
-        total=sum(each.total for each in pair),
-        logit=sum(each.logit for each in pair),
-        error=max(each.error for each in pair),
-        by_head=torch.nn.functional.pad(pair[0].by_head, (0, longer)) + pair[1].by_head,
-    )
+def add_explanations(explanations: Sequence[Explanation]) -> Explanation:
+    """Add explanations of tokens in their order, each with a longer context than the one before."""
+    first, last = explanations[0], explanations[-1]
+    if len(explanations) == 1:
+        return first
+    ledgers = [each.ledger for each in explanations]
+    flows = [each.traced for each in explanations if each.traced is not None]
     return Explanation(
-        model=one.model,
-        method=one.method,
-        tokens=two.tokens,
-        forced=one.forced,
-        position=two.position,
-        target=_join(one.target, two.target),
-        foils=tuple(_join(*pair) for pair in zip(one.foils, two.foils, strict=True)),
-        by_block=torch.nn.functional.pad(one.by_block, (0, longer)) + two.by_block,
-        ledger=ledger,
-        traced=None if one.traced is None or two.traced is None else add_flows(one.traced, two.traced),
+        model=first.model,
+        method=first.method,
+        tokens=last.tokens,
+        forced=first.forced,
+        position=last.position,
+        target=_join([each.target for each in explanations]),
+        foils=tuple(map(_join, zip(*(each.foils for each in explanations), strict=True))),
+        by_block=add_padded([each.by_block for each in explanations]),
+        ledger=Ledger(
+            embedding=sum(each.embedding for each in ledgers),
+            attention=add_padded([each.attention for each in ledgers]),
+            attention_bias=add_padded([each.attention_bias for each in ledgers]),
+            mlp=add_padded([each.mlp for each in ledgers]),
+            norm_bias=sum(each.norm_bias for each in ledgers),
+            unembedding_bias=sum(each.unembedding_bias for each in ledgers),
+            total=sum(each.total for each in ledgers),
+            logit=sum(each.logit for each in ledgers),
+            error=max(each.error for each in ledgers),
+            by_head=add_padded([each.by_head for each in ledgers]),
+        ),
+        traced=add_flows(flows) if len(flows) == len(explanations) else None,
     )
 
 
-def _join(one: Choice, two: Choice) -> Choice:
+def _join(choices: Sequence[Choice]) -> Choice:
     """Join the choices of consecutive tokens: logits add up, probabilities multiply."""
-    capped = None if one.capped is None or two.capped is None else one.capped + two.capped
-    return Choice(None, one.text + two.text, one.logit + two.logit, one.probability * two.probability, capped)
+    capped = [each.capped for each in choices if each.capped is not None]
+    return Choice(
+        None,
+        "".join(each.text for each in choices),
+        sum(each.logit for each in choices),
+        prod(each.probability for each in choices),
+        sum(capped) if len(capped) == len(choices) else None,
+    )

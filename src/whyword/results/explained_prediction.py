@@ -83,6 +83,8 @@ class PredictionRecord:
     """The start of text: the first of the tokens."""
     first_attention: float | None = None
     """The share of attention that the explained position gives to the first token, over blocks and heads."""
+    computed_in: str | None = None
+    """The type that the network computed in: where it was converted, and where projections round more."""
     notes: dict[str, str] = field(default_factory=dict)
     """What is exact, what is heuristic, and what to use it for."""
 
@@ -104,6 +106,8 @@ class ExplainedPrediction(Shown):
     """Every update of the prediction: the same for all methods."""
     first_attention: float | None = None
     """The share of attention that the explained position gives to the first token, over blocks and heads."""
+    computed_in: str | None = None
+    """The type that the network computed in: where it was converted, and where projections round more."""
 
     @property
     def foil(self) -> Choice | None:
@@ -129,6 +133,7 @@ class ExplainedPrediction(Shown):
             "tokens": [asdict(token) for token in self.tokens],
             "start": asdict(self.tokens.describe_start()),
             "first_attention": self.first_attention,
+            "computed_in": self.computed_in,
             "forced": self.forced,
             "position": self.position,
             "target": asdict(self.target),
@@ -163,6 +168,7 @@ def read_prediction(record: PredictionRecord, by_head: list[list[Numbers]] | Non
         "model": record.model,
         "tokens": tokens,
         "first_attention": record.first_attention,
+        "computed_in": record.computed_in,
         "forced": record.forced,
         "position": record.position,
         "target": record.target,

@@ -27,6 +27,8 @@ class Choice:
     """The logit after the cap, which the probability comes from; None where the model has no cap."""
     rank: int | None = None
     """Its place among all tokens, the likeliest being 1; None: not known, or several tokens together."""
+    special: bool = False
+    """Whether it marks structure rather than text: the end of an answer."""
 
 
 @dataclass(frozen=True)

@@ -149,8 +149,7 @@ class Divisible:
     def divide(self, parts: str | Mapping[str, Any] | None, prompt: int | None = None) -> PromptParts:
         """Do the same; `parts`: a unit, or spans. Tokens from index `prompt` on are the answer so far."""
         assert parts is not None
-        by, groups = _group_tokens(self.tokens.first(prompt or len(self.tokens)), parts)
-        groups += [(ANSWERED, ANSWERED)] * (len(self.tokens) - len(groups))
+        by, groups = self._group(parts, prompt)
         return PromptParts(
             model=self.model,
             method=self.method,
@@ -164,8 +163,25 @@ class Divisible:
             bias=None if self.traced is None else float(self.traced.bias[self.traced.depth]),
         )
 
+    def list_words(self, parts: str | Mapping[str, Any], prompt: int) -> list[tuple[int, PartScore]]:
+        """List the words of the prompt, each with the index of the part it is in: they add up to its score.
 
-Group = tuple[object, str]
+        A word of which only some tokens are in a part is two words.
+        """
+        tokens = self.tokens.first(prompt)
+        _, groups = self._group(parts, prompt)
+        words = [((group, token.word), "") for group, token in zip(groups, tokens, strict=False)]
+        order = list(_gather(groups))
+        parts_of_words = [order.index(group) for (group, _), _ in _gather(words)]
+        added = _add_up(tokens, self.scores.double().tolist(), words)
+        return list(zip(parts_of_words, added, strict=True))
+
+    def _group(self, parts: str | Mapping[str, Any], prompt: int | None) -> tuple[str, "list[Group]"]:
+        by, groups = _group_tokens(self.tokens.first(prompt or len(self.tokens)), parts)
+        return by, groups + [(ANSWERED, ANSWERED)] * (len(self.tokens) - len(groups))
+
+
+Group = tuple[Any, str]
 """What tokens of one part have in common, and its name; "" is named by its text."""
 
 

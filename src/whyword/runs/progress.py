@@ -1,7 +1,7 @@
 """Progress of long runs: the library reports it, and whoever listens shows it."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,10 @@ def show_progress(doing: str = "Explaining") -> "Iterator[Progress]":
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     console = Console(stderr=True, highlight=False)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with (
+        nullcontext() if progress.disable else progress
+    ):  # ending one prints a line, with older versions of rich
         bar, counted = progress.add_task(doing, total=None), set()
 
         def show(what: str, done: int, total: int | None) -> None:

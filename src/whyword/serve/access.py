@@ -21,7 +21,7 @@ class Limits:
     body: int = 256 * 1024
     """Most bytes of a request."""
     patience: float = 10.0
-    """Seconds in which the body of a request must have arrived; a connection that trickles is closed."""
+    """Seconds for the headers of a request, and for its body; slower connections are closed."""
     waiting: int = 16
     """Most runs that wait or are running, over all models; more are refused."""
 

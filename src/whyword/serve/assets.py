@@ -8,6 +8,7 @@ from pathlib import PurePath
 from starlette.responses import Response
 
 from ..view.html import list_assets, render_html
+from ..view.page_script import strip_comments
 
 __all__ = ["Asset", "read_assets"]
 
@@ -32,6 +33,8 @@ def read_assets() -> dict[str, Asset]:
     """Read the page's own files, the renderer's, and an empty report that the page fills and saves."""
     own = {path.name: path.read_bytes() for path in (files(__package__) / "page").iterdir()}
     every = {**list_assets(), **own, "report.html": render_html([]).encode()}
+    scripts = {name: text.decode() for name, text in every.items() if name.endswith(".js")}
+    every |= {name: strip_comments(text).encode() for name, text in scripts.items()}
     every["index.html"] = _preload(every["index.html"], [name for name in every if name.endswith(".js")])
     return {name: Asset(content, _KINDS[PurePath(name).suffix]) for name, content in every.items()}
 

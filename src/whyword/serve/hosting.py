@@ -13,6 +13,7 @@ from ..models.model import Model
 from .access import LOCAL, Access
 from .guard import read_name
 from .routes import make_application, make_desk
+from .slow_requests import limit_headers
 
 __all__ = ["host", "is_loopback", "make_access", "make_server", "open_socket"]
 
@@ -32,7 +33,7 @@ def make_server(
     desk = make_desk(models, access)
     config = uvicorn.Config(
         make_application(models, access, desk),
-        http="h11",  # strict about malformed requests
+        http=limit_headers(access.limits.patience),  # h11 is strict about malformed requests
         log_level="warning",
         access_log=False,
         server_header=False,

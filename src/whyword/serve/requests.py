@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..ask.foil_names import AUTO, RUNNER_UP
-from ..ask.prompt import continue_prompt, read_prompt
+from ..ask.document_question import ask_documents
+from ..ask.prompt import Prompt, continue_prompt, read_prompt
 from ..ask.sentence_pair import pair_up
 from ..attribute.methods import DEFAULT_METHOD, METHODS, TRANSLATION_METHODS
 from ..document.kinds import Document
@@ -17,24 +17,29 @@ from ..pipeline.one_continuation import explain_continuation
 from ..pipeline.one_prompt import ask, compare, explain, predict, require_decoder
 from ..pipeline.one_translation import explain_translation, require_translator
 from ..results.account import describe_fully
-from ..results.explanation import Explanation
-from ..results.two_explanations import difference
+from ..results.continuation import Continuation
+from ..results.prompt_parts import UNITS
 from ..tokens import Tokens
 from .access import Limits
 
 __all__ = [
+    "DEPTH",
+    "Choosing",
     "Comparing",
     "Continuing",
-    "Differing",
     "Explaining",
     "PostedQuestion",
     "Predicting",
     "RankingNeurons",
+    "Supporting",
+    "Text",
     "Translating",
+    "Turn",
+    "name_method",
 ]
 
 
-def _name_one(names: Iterable[str]) -> Any:
+def name_method(names: Iterable[str]) -> Any:
     """Declare a field that takes one of several names; the library itself refuses others."""
     return Field(DEFAULT_METHOD, json_schema_extra={"enum": list(names)})
 
@@ -45,9 +50,7 @@ ShortText = Annotated[str, Field(min_length=1, max_length=200)]
 TokenId = Annotated[int, Field(ge=0, strict=True)]
 Word = TokenId | ShortText
 _FEW = Field(min_length=1, max_length=32, fail_fast=True)
-
-
-_DEPTH = Field(None, description="Where flow is read: 0 is before block 1; default: a tenth of the blocks.")
+DEPTH = Field(None, description="Where flow is read: 0 is before block 1; default: a tenth of the blocks.")
 
 
 class Turn(BaseModel):
@@ -69,16 +72,45 @@ class PostedQuestion(BaseModel):
         raise NotImplementedError
 
 
+class NamedDocument(BaseModel):
+    """A document that is asked about."""
+
+    model_config = _FORM
+    name: ShortText
+    text: Text
+
+
+class DocumentQuestion(BaseModel):
+    """Documents, and a question about them; asked in a chat where the model has a template for it."""
+
+    model_config = _FORM
+    documents: Annotated[list[NamedDocument], Field(min_length=1, max_length=100, fail_fast=True)]
+    question: Text
+
+    def write(self, model: Model) -> Prompt:
+        """Return the prompt that a model reads; refuse a name that is there twice."""
+        documents = {each.name: each.text for each in self.documents}
+        if len(documents) < len(self.documents):
+            names = [each.name for each in self.documents]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"Two documents are named {twice!r}.", "Give every document its own name.")
+        return ask_documents(model, documents, self.question)
+
+
 class Prompting(PostedQuestion):
     """A question about what comes after a prompt."""
 
-    prompt: Text | Annotated[list[Turn], Field(min_length=1, max_length=200, fail_fast=True)] = Field(
-        description="A text, or the turns of a chat."
-    )
+    prompt: (
+        Text | Annotated[list[Turn], Field(min_length=1, max_length=200, fail_fast=True)] | DocumentQuestion
+    ) = Field(description="A text, the turns of a chat, or documents with a question about them.")
 
     def read(self, model: Model, limits: Limits) -> Tokens:
         """Return the prompt's tokens; refuse more of them than the operator allows."""
-        prompt = self.prompt if isinstance(self.prompt, str) else [dict(turn) for turn in self.prompt]
+        prompt: Prompt = [dict(turn) for turn in self.prompt] if isinstance(self.prompt, list) else ""
+        if isinstance(self.prompt, DocumentQuestion):
+            prompt = self.prompt.write(require_decoder(model))
+        elif isinstance(self.prompt, str):
+            prompt = self.prompt
         tokens = read_prompt(require_decoder(model), prompt)
         require_room("prompt", len(tokens), limits)
         return tokens
@@ -115,8 +147,8 @@ class Predicting(Prompting):
 class Explaining(Choosing):
     """Why the target and not the foil, by one method."""
 
-    method: str = _name_one(METHODS)
-    depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
+    method: str = name_method(METHODS)
+    depth: Annotated[int, Field(ge=0, strict=True)] | None = DEPTH
     account: bool = Field(False, description="Put MLPs and the embedding on tokens too (heuristic).")
 
     def answer(self, model: Model, limits: Limits) -> Document:
@@ -130,42 +162,6 @@ class Explaining(Choosing):
             depth=self.depth,
         )
         return describe_fully(found) if self.account else found.to_dict()
-
-
-class Differing(Choosing):
-    """What another prompt, or another model, changes."""
-
-    versus: Text | Annotated[list[Turn], Field(min_length=1, max_length=200, fail_fast=True)] | None = Field(
-        None, description="The other prompt; default: the same one."
-    )
-    versus_model: str | None = Field(None, description="The other model; default: the same one.")
-    method: str = _name_one(METHODS)
-    depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
-
-    def answer(self, model: Model, limits: Limits) -> Document:
-        """Return the difference of two prompts."""
-        return self.explain_second(self.explain_first(model, limits), model, limits)
-
-    def explain_first(self, model: Model, limits: Limits) -> Explanation:
-        """Explain what is changed."""
-        if self.versus is None and self.versus_model is None:
-            raise InputError("There is nothing to compare with.", "Give another prompt, or another model.")
-        prompt = self.read(model, limits)
-        return self._explain(model, prompt, self.target, self.foil)
-
-    def explain_second(self, first: Explanation, model: Model, limits: Limits) -> Document:
-        """Explain what it is changed into, about the same words, and return the difference."""
-        words: dict[str, Any] = {"target": self.target, "foil": self.foil}
-        if self.target is None or self.foil in (AUTO, RUNNER_UP):  # the first model chose them
-            same = self.versus_model in (None, self.model)
-            target, *foils = [each.id if same else each.text for each in (first.target, *first.foils)]
-            words = {"target": target, "foil": foils or None}
-        other = self.model_copy(update={**words, "prompt": self.versus or self.prompt})
-        found = self._explain(model, other.read(model, limits), **words)
-        return difference(first, found).to_dict()
-
-    def _explain(self, model: Model, prompt: Tokens, target: Any, foil: Any) -> Explanation:
-        return explain(model, prompt, target=target, foil=foil, method=self.method, depth=self.depth)
 
 
 class Comparing(Choosing):
@@ -199,12 +195,16 @@ class Continuing(Prompting):
     foil: Literal["auto", "runner-up"] | None = Field(
         "auto", description="At each position. auto: the best-ranked rival; runner-up; null: none."
     )
-    method: str = _name_one(METHODS)
-    depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
+    method: str = name_method(METHODS)
+    depth: Annotated[int, Field(ge=0, strict=True)] | None = DEPTH
     new_tokens: int = Field(12, ge=1)
 
     def answer(self, model: Model, limits: Limits) -> Document:
         """Return the explanations of all tokens."""
+        return self.go_on(model, limits).to_dict()
+
+    def go_on(self, model: Model, limits: Limits) -> Continuation:
+        """Explain the continuation, within the limits of the server."""
         prompt, count = self.read(model, limits), self.new_tokens
         if self.continuation is not None:
             count = len(continue_prompt(model, prompt, self.continuation))
@@ -228,7 +228,26 @@ class Continuing(Prompting):
             method=self.method,
             depth=self.depth,
             new_tokens=self.new_tokens,
-        ).to_dict()
+        )
+
+
+class Supporting(Continuing):
+    """Which part of the prompt supports which sentence of an answer."""
+
+    foil: Literal["auto"] | None = Field(
+        None, description="null (the default): none; auto: the runner-up at each position."
+    )
+    by: str | None = Field(
+        None,
+        description="What the prompt is divided into; default: its documents, turns or sentences.",
+        json_schema_extra={"enum": [*UNITS, None]},
+    )
+
+    def answer(self, model: Model, limits: Limits) -> Document:
+        """Return the table."""
+        by = "turn" if isinstance(self.prompt, list) else "sentence"
+        unit = self.by or ("part" if isinstance(self.prompt, DocumentQuestion) else by)
+        return self.go_on(model, limits).by(columns=unit).to_dict()
 
 
 class PlacedFoil(BaseModel):
@@ -245,7 +264,7 @@ class Translating(PostedQuestion):
     source: Text
     translation: Text | None = Field(None, description="Default: the model's own.")
     foil: PlacedFoil | None = None
-    method: str = _name_one(TRANSLATION_METHODS)
+    method: str = name_method(TRANSLATION_METHODS)
     source_language: str | None = None
     target_language: str | None = None
 
@@ -255,11 +274,15 @@ class Translating(PostedQuestion):
         # Check the length of the source before generating anything.
         pair = pair_up(require_translator(model), self.source, self.translation or self.source, languages)
         require_room("source", len(pair.source), limits)
+        translation: Any = self.translation
+        if translation is None:  # it may be longer than its source
+            pair = pair_up(model, self.source, None, languages)
+            translation = pair.target.ids[pair.first :]
         require_room("translation", len(pair.target), limits)
         return explain_translation(
             model,
             self.source,
-            self.translation,
+            translation,
             foil=None if self.foil is None else (self.foil.word, self.foil.place),
             method=self.method,
             source_language=self.source_language,

@@ -16,15 +16,16 @@ from .access import LOCAL, Access, Limits
 from .answering import GIVEN_UP, add_errors, encode, respond, write_document, write_lines
 from .assets import read_assets
 from .description import ASKED, STREAM, TOLD, describe_server
+from .difference_request import Differing
 from .guard import Guard
 from .requests import (
     Comparing,
     Continuing,
-    Differing,
     Explaining,
     PostedQuestion,
     Predicting,
     RankingNeurons,
+    Supporting,
     Translating,
 )
 from .work import Cancelled, Desk, Job, follow
@@ -140,6 +141,10 @@ def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI
 
     @application.post("/api/continue", summary="Why every token of a continuation", **ASKED)
     async def go_on(request: Request, question: Continuing) -> Response:
+        return await answer(request, question)
+
+    @application.post("/api/support", summary="Which part of the prompt supports which sentence", **ASKED)
+    async def support(request: Request, question: Supporting) -> Response:
         return await answer(request, question)
 
     @application.post("/api/translate", summary="Why every word of a translation", **ASKED)

@@ -9,14 +9,14 @@ import copy
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..models.architecture import Attention
-from ..models.model import Model, module_at, optional_module, output_weight
+from ..models.model import Model, module_at, optional_module
 from ..trace.hooks import capture_calls
 from ..trace.precision import keep_precision
 
@@ -48,11 +48,11 @@ def recompute_heads(model: Model, ids: Sequence[int], target: int, foil: int) ->
         entered: Tensor = calls[module][-1][0][0]
         return entered.reshape(-1, entered.shape[-1])[len(ids) - 1]
 
-    rows = model.unembedding_rows
+    rows = cast(Tensor, model.unembedding.weight)
     direction = (rows[target] - rows[foil]) * model.logit_multiplier * model.unembedded_scale
     projection = optional_module(model.decoder, stack.project_out)
     if projection is not None:
-        direction = output_weight(projection, direction.dtype) @ direction
+        direction = model.project(projection).matrix() @ direction
     if final is not None:
         direction = _pull_back(model, final, read(final), direction)
     weights, values = _run_eagerly(model, ids)
@@ -71,7 +71,7 @@ def recompute_heads(model: Model, ids: Sequence[int], target: int, foil: int) ->
                 continue
             output = module_at(block, sublayer.output)
             worth, heads = (
-                output_weight(output, written.dtype) @ written,
+                model.project(output).matrix() @ written,
                 _count_heads(model, block, sublayer, weights, index),
             )
             by_head.append((read(output) * worth).reshape(heads, -1).sum(-1))

@@ -13,7 +13,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["Attend", "Halve", "NormaliseLayer", "Project", "ScaleByRatio", "ratio_of", "run_function"]
+__all__ = [
+    "Attend",
+    "Halve",
+    "NormaliseLayer",
+    "Project",
+    "ProjectByModule",
+    "ScaleByRatio",
+    "ratio_of",
+    "run_function",
+]
 
 
 class Halve(torch.autograd.Function):
@@ -80,6 +89,28 @@ class Project(torch.autograd.Function):
                 0, torch.arange(rows.start, rows.stop, device=pulled.device), pulled
             )
         return pulled.view(*gradients[0].shape[:-1], weight.shape[1]), None, None
+
+
+class ProjectByModule(torch.autograd.Function):
+    """A projection whose transpose is asked of its module."""
+
+    @staticmethod
+    def forward(
+        context: Any, inputs: Tensor, outputs: Tensor, pull_back: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Give what the module gave."""
+        context.pull_back = pull_back
+        return outputs.view_as(outputs)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        """Let the module apply its transpose."""
+        gradient = gradients[0].flatten(0, -2)
+        rows = _range_of(gradient.abs().amax(1))
+        own = context.pull_back(gradient[rows])
+        pulled = own.new_zeros(gradient.shape[0], own.shape[1])
+        pulled[rows] = own
+        return pulled.view(*gradients[0].shape[:-1], -1).to(gradients[0].dtype), None, None
 
 
 def _range_of(sizes: Float[Tensor, " entry"]) -> slice:

@@ -16,9 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from ..models.projection import Projection
 from .block_tally import BlockTally
+from .frozen_gradients import ProjectByModule, run_function
 from .frozen_rules import ATTENTION, LINEAR, apply_rule, scale
-from .intercepted_operation import Operation, find_dependent, refuse, sort_arguments
+from .intercepted_operation import Operation, count_constant, find_dependent, refuse, sort_arguments
 from .row_positions import RowPositions, rows_of, set_rows
 
 __all__ = ["FreezingMode"]
@@ -80,6 +82,21 @@ class FreezingMode(TorchFunctionMode):
                 return None  # not element by element
         operation = Operation(module.forward, "forward", (inputs,), {}, (inputs,), self._tally)
         result = scale(operation, found, module)
+        _label(operation, result)
+        return result
+
+    def project(self, projection: Projection, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """Give what a projection gave whose operations are not followed: it is pulled back as a whole."""
+        operation = Operation(
+            projection.module.forward, type(projection.module).__name__, (inputs,), {}, (inputs,), self._tally
+        )
+        result = run_function(ProjectByModule, inputs, outputs, projection.pull_back)
+        if rows_of(inputs) is None:
+            refuse(replace(operation, name=f"before {operation.name}, which torch does not show,"), result)
+            return result
+        bias = projection.bias()
+        if bias is not None:
+            count_constant(operation, result, lambda: bias)
         _label(operation, result)
         return result
 

@@ -64,6 +64,8 @@ class FrozenRun:
         """The encoder's output, as the decoder reads it."""
         self._context: Tensor | None = None
         """What the attention that runs gave, before its output projection."""
+        self._hidden: dict[nn.Module, Tensor] = {}
+        """What projections that run now have read."""
         self._one_at_a_time = RLock()
 
     @contextmanager
@@ -101,6 +103,20 @@ class FrozenRun:
     def activate(self, module: nn.Module, inputs: Tensor, outputs: Tensor) -> Tensor | None:
         """Take what a module without parameters gave; give what goes on, None: the same."""
         return self._mode.activate(module, inputs, outputs)
+
+    def hide(self, module: nn.Module, inputs: Tensor) -> Tensor:
+        """Take what a projection of quantised weights reads; give it without its dependence on the stream."""
+        if not torch.is_grad_enabled() or not inputs.requires_grad:
+            return inputs
+        self._hidden[module] = inputs
+        return inputs.detach()
+
+    def reveal(self, module: nn.Module, outputs: Tensor) -> Tensor | None:
+        """Take what it gave; give what goes on, None: the same."""
+        inputs = self._hidden.pop(module, None)
+        if inputs is None:
+            return None
+        return self._mode.project(self._model.project(module), inputs, outputs)
 
     def take_context(self, stack: LoadedStack, context: Tensor) -> None:
         """Take what attention gave, before its output projection."""

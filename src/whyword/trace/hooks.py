@@ -11,7 +11,11 @@ from torch import Tensor, nn
 
 from ..models.architecture import Attention
 from ..models.model import LoadedStack, Model, module_at
+from ..models.projection import is_asking
+from ..models.weights import is_opaque
+from .frozen_gradients import ProjectByModule, run_function
 from .frozen_run import Call, FrozenRun
+from .network_state import intervening
 from .precision import keep_precision
 from .readout import Reader
 from .running import evaluating
@@ -29,11 +33,14 @@ __all__ = [
 
 
 def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a hook see this thread's run only: another one may be using the same network."""
+    """Let a hook see this thread's run only: another one may be using the same network.
+
+    Nor does it see a module that is asked for its matrix.
+    """
     thread = threading.get_ident()
 
     def see(*seen: Any) -> Any:
-        return hook(*seen) if threading.get_ident() == thread else None
+        return hook(*seen) if threading.get_ident() == thread and not is_asking() else None
 
     return see
 
@@ -91,6 +98,12 @@ def _hook_blocks(stack: LoadedStack, frozen: FrozenRun, some: slice = slice(None
     def take_context(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
         frozen.take_context(stack, args[0])
 
+    def hide(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (frozen.hide(module, args[0]), *args[1:])
+
+    def reveal(module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
+        return frozen.reveal(module, output)
+
     for block in stack.blocks[some]:
         for module in block.modules():
             if not any(True for _ in module.children()) and not any(True for _ in module.parameters()):
@@ -99,6 +112,10 @@ def _hook_blocks(stack: LoadedStack, frozen: FrozenRun, some: slice = slice(None
             if isinstance(sublayer, Attention):
                 output = module_at(block, sublayer.output)
                 yield output.register_forward_pre_hook(in_this_thread(take_context))
+        for module in block.modules():
+            if is_opaque(module):
+                yield module.register_forward_pre_hook(in_this_thread(hide))
+                yield module.register_forward_hook(in_this_thread(reveal))
 
 
 def _hook_streams(stack: LoadedStack, frozen: FrozenRun) -> Iterator[Any]:
@@ -133,11 +150,33 @@ def _replace_argument(
 
 @contextmanager
 def reading(model: Model, reader: Reader) -> Iterator[None]:
-    """Let a reader pick what is unembedded, for a while."""
+    """Let a reader pick what is unembedded, for a while; gradients pass every projection."""
     with ExitStack() as stack:
-        for handle in hook_unembedding(model, reader):
+        for handle in (*hook_unembedding(model, reader), *_hook_gradients(model)):
             stack.callback(handle.remove)
         yield
+
+
+def _hook_gradients(model: Model) -> Iterator[Any]:
+    """Let gradients pass projections of quantised weights, whose own operations may lose them."""
+    read: dict[nn.Module, Tensor] = {}
+
+    def hide(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        if torch.is_grad_enabled() and args[0].requires_grad:
+            read[module] = args[0]
+            return (args[0].detach(), *args[1:])
+        return args
+
+    def reveal(module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
+        inputs = read.pop(module, None)
+        if inputs is None:
+            return None
+        return run_function(ProjectByModule, inputs, output, model.project(module).pull_back)
+
+    for module in model.network.modules():
+        if is_opaque(module):
+            yield module.register_forward_pre_hook(in_this_thread(hide))
+            yield module.register_forward_hook(in_this_thread(reveal))
 
 
 @contextmanager
@@ -155,7 +194,7 @@ def capture_calls(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dic
 @contextmanager
 def replace_outputs(replacements: Mapping[nn.Module, Callable[[Tensor], Tensor]]) -> Iterator[None]:
     """Let modules give something else than what they computed."""
-    with ExitStack() as stack:
+    with intervening(), ExitStack() as stack:
         for module, replacement in replacements.items():
             hook = in_this_thread(partial(_replace_output, replacement))
             stack.callback(module.register_forward_hook(hook).remove)
@@ -174,6 +213,7 @@ def replace_inputs(module: nn.Module, replacement: Callable[[Tensor], Tensor]) -
     hook = in_this_thread(partial(_replace_argument, "hidden_states", replacement))
     handle = module.register_forward_pre_hook(hook, with_kwargs=True)
     try:
-        yield
+        with intervening():
+            yield
     finally:
         handle.remove()

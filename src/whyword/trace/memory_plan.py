@@ -54,13 +54,15 @@ class Request:
     """Of the longest example."""
     each: int = 1
     """How many positions of every example."""
+    sources: int = 0
+    """Of the longest source, for a translation."""
 
 
 def estimate(model: Model, request: Request, plan: Plan) -> int:
     """Return the bytes that an explanation holds at its peak, beyond the forward pass."""
     config, size = model.config, torch.finfo(model.compute_dtype).bits // 8
     blocks = len(model.blocks)
-    heads: int = config.num_attention_heads
+    heads = _count_heads(model)
     width: int = config.hidden_size
     value_heads = getattr(config, "num_key_value_heads", None) or heads
     dims = (getattr(config, name, None) for name in ("v_head_dim", "head_dim"))  # values may have their own
@@ -76,13 +78,20 @@ def estimate(model: Model, request: Request, plan: Plan) -> int:
     elif plan.rolled_blocks > 0:
         working += stream * chunk * (3 * heads + 2)
     total = size * (kept + working) + _contributions(request, plan, size) + _TILES
-    total += _frozen(model, request, plan, size)
+    total += _frozen(model, request, plan, size) + _estimate_source(model, request, plan, size)
     if plan.neurons:
         total += estimate_neurons(model, rows)
     if plan.differentiated_blocks == 0:
         return total
     return total + max(
         estimate_gradient(model, request.tokens), min(estimate_gradient(model, stream), ACTIVATIONS)
+    )
+
+
+def _count_heads(model: Model) -> int:
+    """Return the number of heads of a block; the most where encoder and decoder differ."""
+    return max(
+        getattr(model.config, name, None) or 0 for name in ("num_attention_heads", "decoder_attention_heads")
     )
 
 
@@ -94,9 +103,33 @@ def _frozen(model: Model, request: Request, plan: Plan, size: int) -> int:
     width: int = config.hidden_size
     inner: int = getattr(config, "intermediate_size", None) or 4 * width
     kept = max(blocks - plan.recomputed_blocks, 1) * (4 * width + 3 * inner) + (blocks + 1) * width
-    heads: int = config.num_attention_heads
+    heads = _count_heads(model)
     working = 4 * inner + 6 * heads * chunk
     return request.examples * request.tokens * size * (kept + working)
+
+
+def _estimate_source(model: Model, request: Request, plan: Plan, size: int) -> int:
+    """Return the bytes that the source of a translation adds: cross-attention, and the encoder.
+
+    The encoder is recorded only where it is mixed or pulled back, at every position; each sees every other.
+    """
+    if model.encoder_stack is None:
+        return 0
+    width, heads = int(model.config.hidden_size), _count_heads(model)
+    stream, rows = request.examples * request.sources, request.examples * request.each
+    seen = rows * heads * request.sources
+    numbers = len(model.blocks) * (stream * width + 3 * seen) + 2 * stream * width + 4 * seen
+    if plan.mixed_blocks > 0 or plan.frozen:
+        blocks, pairs = len(model.encoder_stack.blocks), stream * request.sources
+        numbers += blocks * (7 * stream * width + pairs)
+        numbers += stream * (heads + 5) * width + 5 * heads * pairs
+        numbers += len(model.blocks) * rows * (request.tokens + request.sources)
+    if plan.frozen:
+        sizes = (getattr(model.config, name, None) for name in ("encoder_ffn_dim", "d_ff"))
+        inner: int = next((found for found in sizes if found), 4 * width)
+        numbers += (len(model.encoder_stack.blocks) + 1) * stream * (5 * width + 3 * inner)
+        numbers += len(model.blocks) * stream * 3 * width
+    return size * numbers
 
 
 def estimate_gradient(model: Model, tokens: int) -> int:
@@ -155,18 +188,20 @@ def make_plan(model: Model, request: Request, whole: Plan, max_memory: int | str
 def _smaller_plans(plan: Plan, blocks: int) -> list[Plan]:
     """List plans that need less, the quickest and most exact first."""
     in_chunks = plan.mixed_blocks > 0 or plan.rolled_blocks > 0
-    if plan.frozen and not in_chunks:
-        return [replace(plan, recomputed_blocks=blocks * part // 4) for part in (1, 2, 3, 4)]
+    parts = (1, 2, 3, 4) if plan.frozen else ()
+    recomputing = [replace(plan, recomputed_blocks=blocks * part // 4) for part in parts]
+    least = recomputing[-1] if recomputing else plan
     chunks = [rows for rows in (ROWS, 64, 32, 16, _SMALLEST_CHUNK) if in_chunks]
-    return [replace(plan, chunk=rows, half=half) for half in (False, True) for rows in chunks]
+    return recomputing + [replace(least, chunk=rows, half=half) for half in (False, True) for rows in chunks]
 
 
 def _say_need(request: Request, needed: int, room: int, max_memory: int | str | None) -> str:
     examples = f"{request.examples} prompts of " if request.examples > 1 else ""
+    source = f" of a translation of {request.sources:,}" if request.sources else ""
     bound = "is free" if max_memory is None else "is allowed by max_memory"
     return (
-        f"Explaining {examples}{request.tokens:,} tokens takes about {_gigabytes(needed)} beyond the forward "
-        f"pass, {_gigabytes(room)} {bound}."
+        f"Explaining {examples}{request.tokens:,} tokens{source} takes about {_gigabytes(needed)} beyond "
+        f"the forward pass, {_gigabytes(room)} {bound}."
     )
 
 
@@ -181,7 +216,7 @@ def _say_remedy(model: Model, request: Request, plan: Plan, room: int) -> str:
     fits: Callable[[int], bool] = lambda tokens: (  # noqa: E731
         estimate(model, replace(request, tokens=tokens), smallest) <= room
     )
-    longest = _largest(fits, request.tokens)
+    longest = 0 if request.sources else _largest(fits, request.tokens)
     if longest > request.each:
         ways.append(f"a prompt of at most {longest:,} tokens")
     return f"What would fit: {', '.join(ways)}."

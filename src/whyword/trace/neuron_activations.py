@@ -29,8 +29,6 @@ from ..models.model import (
     find_experts,
     module_at,
     optional_module,
-    output_bias,
-    output_weight,
 )
 from .hooks import capture_calls, replace_outputs
 from .precision import keep_precision
@@ -64,12 +62,12 @@ def list_groups(model: Model, block: int) -> list[tuple[int | str | None, int]]:
     mlp = mlp_of(model)
     experts = find_experts(model.blocks[block], mlp)
     if experts is None:
-        values, _ = _read_down(find_down(module_at(model.blocks[block], mlp.output), mlp))
-        return [(None, values.shape[0])]
+        down = find_down(module_at(model.blocks[block], mlp.output), mlp)
+        return [(None, model.project(down).read)]
     shared = optional_module(module_at(model.blocks[block], mlp.output), mlp.experts.shared)
-    single = [] if shared is None else [(SHARED, _read_down(find_down(shared, mlp))[0].shape[0])]
+    single = [] if shared is None else [(SHARED, model.project(find_down(shared, mlp)).read)]
     if isinstance(experts, nn.ModuleList):
-        several = [_read_down(find_down(expert, mlp))[0].shape[0] for expert in experts]
+        several = [model.project(find_down(expert, mlp)).read for expert in experts]
     else:
         several = [values.shape[0] for values, _ in _read_fused(experts, mlp)]
     return [*enumerate(several), *single]
@@ -90,15 +88,20 @@ def read_neurons(model: Model, trace: Trace, block: int) -> tuple[NeuronGroup, .
     """Return the neurons of one block, from a trace that was recorded with `Plan(neurons=True)`."""
     mlp = mlp_of(model)
     (written,) = (part for part in trace.decoder.sublayers if isinstance(part, MlpTrace))
-    assert written.read is not None, "the trace was recorded without neurons"
+    if written.read is None:
+        raise ModelError(
+            f"The run of {model.name} did not show what its neurons read.",
+            "Load the network before it is compiled (torch.compile).",
+        )
     read = written.read[block]
     module, experts = module_at(model.blocks[block], mlp.output), find_experts(model.blocks[block], mlp)
     if experts is None:
-        values, bias = _read_down(find_down(module, mlp))
+        down = model.project(find_down(module, mlp))
+        values, bias = down.stored(), down.bias()
         return (NeuronGroup(None, read, read.new_ones(read.shape[0]), values, bias),)
     try:
         with evaluating(model), keep_precision(model.dtype):
-            return tuple(_Mixture(module, experts, mlp).read(read))
+            return tuple(_Mixture(model, module, experts, mlp).read(read))
     except (WhywordError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # experts are run in pieces, which modelling files were not written for
@@ -107,11 +110,6 @@ def read_neurons(model: Model, trace: Trace, block: int) -> tuple[NeuronGroup, .
             f"{type(error).__name__}: {first_line(error)}",
             "Describe its experts in the description: Mlp(experts=Experts(...)).",
         ) from error
-
-
-def _read_down(down: nn.Module) -> tuple[Float[Tensor, "neuron model"], Float[Tensor, " model"] | None]:
-    dtype = cast(Tensor, down.weight).dtype
-    return output_weight(down, dtype), output_bias(down, dtype)
 
 
 def _read_fused(
@@ -134,6 +132,7 @@ def _read_fused(
 class _Mixture:
     """A mixture of experts that is run once more, on the explained positions only."""
 
+    model: Model
     module: nn.Module
     experts: nn.Module
     mlp: Mlp
@@ -182,7 +181,7 @@ class _Mixture:
     ) -> NeuronGroup:
         """Return the neurons of an expert that is an MLP, at the positions where it was chosen."""
         down = find_down(expert, self.mlp)
-        values, bias = _read_down(down)
+        values, bias = self.model.project(down).stored(), self.model.project(down).bias()
         activation = gate.new_zeros(gate.shape[0], values.shape[0])
         chosen = gate != 0
         if chosen.any():

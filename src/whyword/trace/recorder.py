@@ -27,10 +27,10 @@ from .own_attention import find_eager, uses_interface, watch_attention
 from .precision import keep_precision
 from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
-from .running import make_inputs, run_inputs
+from .running import explaining_failure, make_inputs, run_inputs
 from .store import Store, require_called
 from .trace import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace, Weighed
-from .untouched_run import verify_run
+from .untouched_run import notice_changes, verify_run
 
 __all__ = ["read_out", "record"]
 
@@ -48,6 +48,7 @@ def record(
     `sources`: for a model with an encoder, what the encoder reads; `prompts` is then what the decoder reads.
     The encoder is recorded, at all positions, where contributions or flow are asked for.
     """
+    notice_changes(model)
     plan, lengths = plan or Plan(), None if sources is None else tuple(map(len, sources))
     frozen = FrozenRun(model, plan.recomputed_blocks) if plan.frozen else None
     recorder = _Recorder(model, model.decoder_stack, places, plan, lengths, frozen)
@@ -60,6 +61,7 @@ def record(
     # An encoder-decoder model unpacks what attention returns, so it must be told that weights are returned.
     inputs = make_inputs(model, prompts, sources, sources is not None and not uses_interface(model))
     with ExitStack() as stack:
+        stack.enter_context(explaining_failure(model, prompts, sources))
         stack.enter_context(watch_attention(model, [each.see for each in recorders]))
         stack.enter_context(keep_precision(model.dtype))
         for each in recorders:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ..errors import ModelError
 from ..maths.contributions import Contributions, contribute, contribute_across, contribute_both_ways
 from ..maths.head_sums import prove_heads
 from ..maths.proof import Identity, require_close, tolerance_of
@@ -49,6 +50,15 @@ class Reduction:
     context: Float[Tensor, "example stream written"]
     """What the model's own attention gave, heads side by side, before the output projection."""
     output: Float[Tensor, "example stream model"]
+
+    def __post_init__(self) -> None:
+        sources, positions = self.weigher.value.shape[2], self.context.shape[1]
+        if sources != positions and not self.sublayer.cross:
+            raise ModelError(
+                f"{self.stack.name_block(self.index)}: attention reads {sources} positions of a prompt of "
+                f"{positions}.",
+                "Let the network run without a cache or prefix of its own (past_key_values).",
+            )
 
     def weigh(self, places: Places) -> Float[Tensor, "position head source"]:
         """Return the attention weights of the explained positions."""

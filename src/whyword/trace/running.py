@@ -2,21 +2,36 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..errors import ModelError, first_line
 from ..models.model import Model
+from ..models.unwrapping import running_eagerly
+from ..runs.batches import is_out_of_memory
 from ..runs.progress import report
 from .own_attention import RUNNING
 from .readout import Inputs
 
-__all__ = ["evaluating", "generate", "generate_translation", "make_inputs", "pad", "run", "run_inputs"]
+__all__ = [
+    "evaluating",
+    "explaining_failure",
+    "generate",
+    "generate_translation",
+    "make_inputs",
+    "pad",
+    "run",
+    "run_inputs",
+]
 
-_KEPT = ("bos_token_id", "eos_token_id", "pad_token_id", "cache_implementation", "cache_config", "use_cache")
+_KEPT = ("bos_token_id", "eos_token_id", "pad_token_id", "use_cache")
 """Settings for generation that are the model's own in a greedy run too."""
+_FAILURES = (RuntimeError, ValueError, TypeError, AttributeError, LookupError, AssertionError, ImportError)
+"""What a network raises that cannot be run."""
 
 
 @torch.no_grad()
@@ -24,7 +39,8 @@ def run(
     model: Model, prompts: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None
 ) -> Float[Tensor, "example row vocab"]:
     """Run the network on some prompts and give its logits; `sources`: what an encoder reads."""
-    return run_inputs(model, make_inputs(model, prompts, sources))
+    with _in_two_lines(model):
+        return run_inputs(model, make_inputs(model, prompts, sources))
 
 
 def make_inputs(
@@ -80,15 +96,13 @@ def run_inputs(
 @torch.no_grad()
 def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
     """Let the network go on greedily, whatever its own settings for generation are."""
+    from transformers import GenerationConfig
+
+    own = model.network.generation_config
+    kept = {name: getattr(own, name, None) for name in _KEPT}
+    settings = GenerationConfig(**{name: value for name, value in kept.items() if value is not None})
     prompt = torch.tensor([list(ids)], device=model.device)
-    with evaluating(model):
-        generated = model.network.generate(
-            prompt,
-            attention_mask=torch.ones_like(prompt),
-            stopping_criteria=_report_tokens(len(ids), new_tokens),
-            **_greedy_settings(model, new_tokens),
-        )
-    return [int(id_) for id_ in generated[0, len(ids) :]]
+    return _generate(model, settings, prompt, len(ids), new_tokens)
 
 
 @torch.no_grad()
@@ -99,39 +113,37 @@ def generate_translation(
 
     Gives what comes after them.
     """
-    prompt = torch.tensor([list(source)], device=model.device)
-    with evaluating(model):
-        generated = model.network.generate(
-            prompt,
-            attention_mask=torch.ones_like(prompt),
-            decoder_input_ids=torch.tensor([list(start)], device=model.device),
-            max_new_tokens=new_tokens,
-            max_length=None,
-            do_sample=False,
-            forced_bos_token_id=None,
-            return_dict_in_generate=False,
-            stopping_criteria=_report_tokens(len(start), new_tokens),
-        )
-    return [int(id_) for id_ in generated[0, len(start) :]]
-
-
-def _greedy_settings(model: Model, new_tokens: int) -> dict[str, Any]:
-    """Undo every setting that the model has of its own: suppressed tokens, biases, lengths, penalties."""
     from transformers import GenerationConfig
 
-    own, plain = model.network.generation_config, vars(GenerationConfig())
-    changed = [] if own is None else [name for name in own.to_diff_dict() if name in plain]
-    undone = {name: plain[name] for name in changed if name not in (*_KEPT, "transformers_version")}
-    greedy = {"do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
-    return (
-        undone
-        | greedy
-        | {
-            "max_new_tokens": new_tokens,
-            "max_length": None,  # counted from the start of the prompt
-            "return_dict_in_generate": False,
-        }
-    )
+    settings = copy(model.network.generation_config) or GenerationConfig()
+    settings.forced_bos_token_id = None
+    prompt = torch.tensor([list(source)], device=model.device)
+    first = torch.tensor([list(start)], device=model.device)
+    return _generate(model, settings, prompt, len(start), new_tokens, decoder_input_ids=first)
+
+
+def _generate(
+    model: Model, settings: Any, prompt: Int[Tensor, "1 read"], given: int, new_tokens: int, **more: Any
+) -> list[int]:
+    """Generate one sequence, without chance; give what comes after the tokens that were given.
+
+    transformers fills in what is missing in the settings from those of the network. It is given a shallow
+    copy of the network, with the same modules and weights, that has no others: the network stays as it is.
+    """
+    settings.do_sample, settings.num_return_sequences = False, 1
+    settings.return_dict_in_generate = False
+    settings.max_new_tokens, settings.max_length = new_tokens, None  # a length counts the prompt too
+    with _in_two_lines(model), evaluating(model):
+        network = copy(model.network)
+        network.generation_config = settings
+        generated = network.generate(
+            prompt,
+            generation_config=settings,
+            attention_mask=torch.ones_like(prompt),
+            stopping_criteria=_report_tokens(given, new_tokens),
+            **more,
+        )
+    return [int(id_) for id_ in generated[0, given:]]
 
 
 def _report_tokens(before: int, new_tokens: int) -> Any:
@@ -147,10 +159,39 @@ def _report_tokens(before: int, new_tokens: int) -> Any:
 
 
 @contextmanager
+def explaining_failure(
+    model: Model, prompts: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None
+) -> Iterator[None]:
+    """Refuse a network that cannot be run at all, in two lines: then it fails untouched, too."""
+    try:
+        yield
+    except _FAILURES as error:
+        if not is_out_of_memory(error):
+            run(model, prompts, sources)
+        raise
+
+
+@contextmanager
+def _in_two_lines(model: Model) -> Iterator[None]:
+    """Raise whatever a network raises in two lines."""
+    try:
+        yield
+    except _FAILURES as error:
+        if is_out_of_memory(error):
+            raise
+        raise ModelError(
+            f"{model.name} cannot be run: {type(error).__name__}: {first_line(error)}.",
+            "Check that transformers itself runs it, with weights of one type on one device.",
+        ) from error
+
+
+@contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Switch dropout off, and every module back to what it was afterwards."""
-    with RUNNING:
-        training = [module for module in model.modules if module.training]
+    """Switch dropout and compiling off, and every module back to what it was afterwards."""
+    _refuse_autocast(model)
+    modules = list(model.network.modules())
+    with RUNNING, running_eagerly(modules):
+        training = [module for module in modules if module.training]
         for module in training:
             module.training = False
         try:
@@ -158,3 +199,15 @@ def evaluating(model: Model) -> Iterator[None]:
         finally:
             for module in training:
                 module.training = True
+
+
+def _refuse_autocast(model: Model) -> None:
+    """Refuse to run where torch computes in another type than the model's: sums would be rounded to it."""
+    device = model.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        raise ModelError(
+            f"torch.autocast is on: {model.name} ({model.dtype}) would be run in "
+            f"{torch.get_autocast_dtype(device)}, and explained in it.",
+            "Call whyword outside it, or load a model of that type: "
+            "whyword.load(network.to(torch.bfloat16)).",
+        )

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+from ..errors import ModelError
 from ..maths.contributions import ROWS, Contributions
 from .pulled_back import Reversible
 
@@ -45,7 +46,13 @@ class Places:
         return _index(self.ranges, device)
 
     def pick(self, stream: Shaped[Tensor, "example stream *rest"]) -> Shaped[Tensor, "example each *rest"]:
-        """Pick the explained positions."""
+        """Pick the explained positions; refuse a stream that does not have them."""
+        last = max(places.stop for places in self.ranges)
+        if stream.shape[1] < last:
+            raise ModelError(
+                f"A block of the network read {stream.shape[1]} positions of a prompt of {last} or more.",
+                "Let the network run without a cache or prefix of its own (past_key_values).",
+            )
         if self.shared is not None:
             return stream[:, self.shared]
         index = self.index(stream.device)

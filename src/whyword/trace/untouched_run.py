@@ -2,31 +2,73 @@
 
 import inspect
 from collections.abc import Hashable, Sequence
+from itertools import zip_longest
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..errors import ModelError
 from ..maths.proof import Identity, require_close, tolerance_of
-from ..models.model import Model
+from ..models.model import Model, blocks_of
+from .causality import require_causal
+from .network_state import is_intervened, read_state
 from .own_attention import name_attention
 from .precision import keep_precision
 from .running import make_inputs, run_inputs
 from .trace import Trace
 
-__all__ = ["VERIFY", "verify_run"]
+__all__ = ["VERIFY", "notice_changes", "verify_run"]
 
 VERIFY = ("auto", "always", "load")
 """When recorded runs are compared: the first time that a kind of run is met, every time, or at load only."""
 Ids = Sequence[Sequence[int]]
 
 
+def notice_changes(model: Model) -> None:
+    """Forget what was compared where the network is not what it was then, and look again if it is causal.
+
+    A changed mask, a hook, a patched module or another config may make it something else. What is looked up
+    once when a network is loaded, its type and its blocks, must be the same.
+    """
+    if model.verify == "load" or is_intervened():
+        return
+    state, lengths = read_state(model), model.lengths
+    if state.is_same(lengths.state):
+        return
+    _require_same_parts(model)
+    lengths.read(model.config)
+    require_causal(model)
+    lengths.state = state
+
+
+def _require_same_parts(model: Model) -> None:
+    """Refuse a network whose type or blocks were changed after it was loaded."""
+    types = {each.dtype for each in model.network.parameters() if each.is_floating_point()}
+    if max(types, key=lambda each: torch.finfo(each).eps) != model.dtype:
+        now = " and ".join(sorted(str(each).removeprefix("torch.") for each in types))
+        raise ModelError(
+            f"{model.name} was {str(model.dtype).removeprefix('torch.')} when it was loaded; its weights are "
+            f"{now} now.",
+            "Convert the whole network first, then load it: whyword.load(network.to(torch.bfloat16)).",
+        )
+    blocks = blocks_of(model.decoder, model.architecture.decoder)
+    both = enumerate(zip_longest(blocks, model.blocks))
+    others = [str(index + 1) for index, (now, then) in both if now is not then]
+    if others:
+        raise ModelError(
+            f"Of the blocks of {model.name}, these are not what they were when it was loaded: "
+            f"{', '.join(others)}.",
+            "Load it again: whyword.load(network).",
+        )
+
+
 def verify_run(model: Model, trace: Trace, prompts: Ids, sources: Ids | None) -> None:
     """Compare a recorded run with an untouched one, where a run of this kind was not compared before."""
-    if model.verify == "load":
+    if model.verify == "load" or is_intervened():
         return
     own = _find_kind(model, prompts, sources)
-    kind, compared = (own, trace.frozen is not None), model.lengths.compared
+    kind, compared = (own, trace.frozen is not None, trace.places.each > 1), model.lengths.compared
     if model.verify == "auto" and kind in compared:
         return
     rows, expected = _read_untouched(model, trace, prompts, sources)
@@ -36,7 +78,7 @@ def verify_run(model: Model, trace: Trace, prompts: Ids, sources: Ids | None) ->
         found=trace.logits[rows],
         expected=expected.to(trace.logits),
         scale=_scale(model, expected),
-        tolerance=tolerance_of(model.dtype),
+        tolerance=tolerance_of(model.exactness),
     )
     _verify_prefixes(model, trace, prompts, sources)
     compared.add(kind)
@@ -52,7 +94,7 @@ def _verify_prefixes(model: Model, trace: Trace, prompts: Ids, sources: Ids | No
     alike = [
         each for each in positions if each + 1 < len(prompts[0]) and model.lengths.find(each + 1) == whole
     ]
-    if not alike or model.dtype.itemsize == 2:
+    if not alike or model.exactness.itemsize <= 2:
         return
     for position in {alike[0], alike[len(alike) // 2], alike[-1]}:
         read = None if sources is None else [sources[0]]
@@ -64,7 +106,7 @@ def _verify_prefixes(model: Model, trace: Trace, prompts: Ids, sources: Ids | No
             found=trace.logits[row : row + 1],
             expected=expected.to(trace.logits),
             scale=_scale(model, expected),
-            tolerance=tolerance_of(model.dtype),
+            tolerance=tolerance_of(model.exactness),
         )
 
 
@@ -91,7 +133,9 @@ def _read_untouched(
     in another way. Rows that are padding are left out.
     """
     each, rows, logits = trace.places.each, list[int](), list[Tensor]()
-    together = [range(len(prompts))] if model.dtype.itemsize == 2 else [[one] for one in range(len(prompts))]
+    together = (
+        [range(len(prompts))] if model.exactness.itemsize <= 2 else [[one] for one in range(len(prompts))]
+    )
     for examples in together:
         own = [prompts[example] for example in examples]
         read = None if sources is None else [sources[example] for example in examples]

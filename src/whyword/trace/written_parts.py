@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..maths.frozen_norm import freeze
 from ..models.architecture import Attention
-from ..models.model import LoadedStack, Model, module_at, output_weight
+from ..models.model import LoadedStack, Model, module_at
 
 __all__ = ["AttentionOutput", "WrittenParts", "write_parts"]
 
@@ -73,7 +73,8 @@ def _project_values(given: AttentionOutput) -> Float[Tensor, "example head sourc
     """Return P."""
     dtype = given.model.compute_dtype
     examples, value_heads, _, dim = given.value.shape
-    weight = output_weight(module_at(given.stack.blocks[given.index], given.sublayer.output), dtype)
+    block = given.stack.blocks[given.index]
+    weight = given.model.project(module_at(block, given.sublayer.output)).matrix()
     weight = weight.view(-1, dim, weight.shape[1])  # a head after the other
     value = given.value.to(dtype)
     value = rearrange(value, "example head source dim -> head (example source) dim")

@@ -12,7 +12,6 @@ from ..errors import InputError
 from .answer_sentences import name_quantity
 from .data_frames import frame_of
 from .latex import escape_latex, write_latex
-from .part_bars import draw_bar
 from .plots import drawing, require_plots, write_figure
 from .quoting import Sentence, join, quote, write_signed
 from .sentences import ask_about, read_colours
@@ -70,7 +69,7 @@ def print_difference(
         table.add_row(
             Text(_name_row(row), style="bold" if _is_changed(row) else style),
             *numbers,
-            draw_bar(row["difference"], largest, _BAR),
+            _draw_bar(row["difference"], largest, numbers=console.color_system is None),
         )
     if document["rest"] is not None:
         totals = [signed(number) for number in _list_totals(document)]
@@ -259,6 +258,15 @@ def _write_scores(document: Document, row: Document) -> list[str]:
     for side in ("first", "second"):
         written.append("" if row[side] is None else signed(row[f"{side}_score"]))
     return [*written, signed(row["difference"])]
+
+
+def _draw_bar(value: float, largest: float, *, numbers: bool) -> Text:
+    """Draw a number as a bar that begins in the middle: to the right it raises, to the left it lowers."""
+    half = _BAR // 2
+    length = round(half * abs(value) / (largest or 1.0))
+    bar = ("░" if numbers and value < 0 else "▇") * length
+    left, right = (" " * (half - length) + bar, "") if value < 0 else (" " * half, bar)
+    return Text(f"{left}│{right}".ljust(_BAR + 1), style="blue" if value < 0 else "red")
 
 
 def _strongest(rows: list[dict[str, Any]], top: int | None) -> list[dict[str, Any]]:

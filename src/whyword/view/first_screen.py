@@ -1,17 +1,17 @@
 """The first screen: the question, a sentence that answers it, the prompt, and bars that add up."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.text import Text
 
 from ..document.kinds import Document, read_measure
 from .answer_sentences import count_start, decide, group_words, name_quantity, name_strongest, word_texts
+from .bars import Bar, draw_bars, measure_names, write_number
 from .quoting import Sentence, join
 from .terminal_colour import paint_ground
 from .verdict import give_verdict, list_parts
-from .wording import after, chances, explain_scores, label, ledger_entries, signed, tell_apart
+from .wording import after, chances, explain_scores, label, ledger_entries, tell_apart
 
 __all__ = ["name_views", "render_first_screen"]
 
@@ -23,16 +23,6 @@ _LINES = 6
 """Lines of the prompt that are shown; of a longer one, what is around the strongest words."""
 _AROUND = 6
 """Tokens that are shown on either side of a strong word in a long prompt."""
-
-
-@dataclass(frozen=True)
-class _Bar:
-    """One line of the bars."""
-
-    name: str
-    value: float
-    apart: bool = False
-    """Whether it is not a word: start, biases, what is not traced to words."""
 
 
 def render_first_screen(document: Document, width: int, top: int | None, *, numbers: bool) -> Iterator[Text]:
@@ -122,7 +112,7 @@ def _show(text: str) -> str:
 # ------------------------------------------------------------ the bars
 
 
-def _list_bars(document: Document, top: int | None) -> list[_Bar]:
+def _list_bars(document: Document, top: int | None) -> list[Bar]:
     """List words in order, the weak ones of many added up; then what is not a word."""
     texts = [label(text) for text in word_texts(document)]
     scores = [sum(document["scores"][place] for place in places) for places in group_words(document)]
@@ -132,45 +122,35 @@ def _list_bars(document: Document, top: int | None) -> list[_Bar]:
     most = top or _BARS
     ranked = sorted(range(len(words)), key=lambda place: -abs(words[place][1]))
     chosen = sorted(ranked[:most] if len(words) > most + 1 else ranked)
-    bars = [_Bar("start", scores[0], apart=True)] if begun else []
-    bars += [_Bar(*words[place]) for place in chosen]
+    bars = [Bar("start", scores[0], apart=True)] if begun else []
+    bars += [Bar(*words[place]) for place in chosen]
     hidden = [words[place][1] for place in range(len(words)) if place not in set(chosen)]
     if hidden:
-        bars.append(_Bar(f"{len(hidden)} more words", sum(hidden), apart=True))
+        bars.append(Bar(f"{len(hidden)} more words", sum(hidden), apart=True))
     return [*bars, *_list_others(document)]
 
 
-def _list_others(document: Document) -> Iterator[_Bar]:
+def _list_others(document: Document) -> Iterator[Bar]:
     """List what is on no word: biases; of a method that explains attention's part, the other entries."""
     measure = read_measure(document)
     if document.get("flow"):
         if any(document["flow"]["bias"]):
-            yield _Bar("bias", list_parts(document).bias, apart=True)
+            yield Bar("bias", list_parts(document).bias, apart=True)
     elif measure.adds_up:
         others = [entry for entry in ledger_entries(document) if entry[0] != "attention"]
-        yield from (_Bar(name, value, apart=True) for name, value in others)
+        yield from (Bar(name, value, apart=True) for name, value in others)
 
 
-def _draw_bars(bars: Sequence[_Bar], document: Document, width: int, *, numbers: bool) -> Iterator[Text]:
+def _draw_bars(bars: Sequence[Bar], document: Document, width: int, *, numbers: bool) -> Iterator[Text]:
     """Draw one bar for each line on both sides of zero, and what they add up to."""
-    measure, largest = read_measure(document), max(abs(bar.value) for bar in bars) or 1.0
-    names = min(_WIDEST, max(cell_len(bar.name) for bar in bars))
-    lowest, highest = min(0.0, *(bar.value for bar in bars)), max(0.0, *(bar.value for bar in bars))
-    room = max(8, min(48, width - names - 12))
-    scale = room / ((highest - lowest) or 1.0)
-    left = round(-lowest * scale)
-    for before, bar in zip([None, *bars], bars, strict=False):
+    measure, names = read_measure(document), measure_names(bars, _WIDEST)
+    lines = draw_bars(bars, width, _WIDEST, numbers=numbers, adds_up=measure.adds_up)
+    for before, bar, line in zip([None, *bars], bars, lines, strict=False):
         if before is not None and not _is_rest(bar) and (before.apart != bar.apart or _is_rest(before)):
             yield Text("")
-        size = max(1 if abs(bar.value) > 0.01 * largest else 0, round(abs(bar.value) * scale))
-        block, style = ("▇", "red") if bar.value > 0 else ("░" if numbers else "▇", "blue")
-        line = Text(_fit(bar.name, names) + "  ", no_wrap=True, overflow="crop")
-        line.stylize("dim" if bar.apart else "")
-        line.append(_number(bar.value, measure.adds_up).rjust(7) + "  ")
-        line.append(" " * (left if bar.value > 0 else max(0, left - size)))
-        yield line.append(block * size, style=style)
+        yield line
     if measure.adds_up:
-        shown = _number(document["ledger"]["logit"], adds_up=True)
+        shown = write_number(document["ledger"]["logit"])
         yield Text(" " * (names + 2) + "─" * 7, style="dim")
         total = Text(_name_total(document), no_wrap=True, overflow="ellipsis")
         total.append(shown.rjust(max(7, names + 9 - cell_len(total.plain))))
@@ -178,7 +158,7 @@ def _draw_bars(bars: Sequence[_Bar], document: Document, width: int, *, numbers:
         yield total.append(f"  {_explain_total(document)}", style="dim")
 
 
-def _is_rest(bar: _Bar) -> bool:
+def _is_rest(bar: Bar) -> bool:
     return bar.name.endswith(" more words")
 
 
@@ -192,11 +172,3 @@ def _explain_total(document: Document) -> str:
     if not foils:
         return f"the logit of {target}"
     return f"logit of {target} − {'logit of ' if len(foils) == 1 else 'mean of '}{', '.join(foils)}"
-
-
-def _number(value: float, adds_up: bool) -> str:
-    return signed(value) if adds_up or abs(value) >= 0.01 else f"{value:+.1e}"
-
-
-def _fit(name: str, room: int) -> str:
-    return set_cell_size(name, room) if cell_len(name) <= room else set_cell_size(name, room - 1) + "…"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["ENTRY", "IMPORT", "join_modules", "read_modules"]
+__all__ = ["ENTRY", "IMPORT", "join_modules", "read_modules", "strip_comments"]
 
 ENTRY = "saved_report.js"
 """The module that starts a saved report."""
@@ -17,6 +17,7 @@ IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+\.js)";\n', re.MULTIL
 _EXPORT = re.compile(r"^export (?=(?:const|function|class) )", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*/\*.*?\*/\n", re.MULTILINE | re.DOTALL)
 """A comment that has lines of its own."""
+_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 
 
 @cache
@@ -35,7 +36,12 @@ def join_modules() -> str:
     """Return the script of a saved report: every module, without comments, after those it imports from."""
     modules = read_modules()
     order = dict.fromkeys(_list_needed(modules, ENTRY))
-    return "".join(_EXPORT.sub("", _COMMENT.sub("", IMPORT.sub("", modules[name]))) for name in order)
+    return "".join(_EXPORT.sub("", strip_comments(IMPORT.sub("", modules[name]))) for name in order)
+
+
+def strip_comments(script: str) -> str:
+    """Leave out comments with lines of their own, and spaces before lines: no string spans lines."""
+    return _INDENT.sub("", _COMMENT.sub("", script))
 
 
 def _list_needed(modules: Mapping[str, str], name: str, above: tuple[str, ...] = ()) -> Iterator[str]:

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..document.kinds import Document, read_measure
 from ..errors import InputError
 from .answer_sentences import name_quantity
+from .bars import Bar, draw_bars
 from .data_frames import frame_of
 from .plots import drawing, require_plots, write_figure
 from .quoting import write_signed
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "describe_parts",
-    "draw_bar",
     "make_parts_frame",
     "plot_parts",
     "print_parts",
@@ -29,8 +28,8 @@ __all__ = [
     "render_parts_latex",
 ]
 
-_WIDTH = 24
-"""Characters of the longest bar."""
+_WIDEST = 30
+"""Cells of the longest name that is shown whole."""
 _SHOWN = 60
 """Characters of a part's text that a picture shows."""
 
@@ -40,21 +39,13 @@ def print_parts(document: Document, console: Console, by: str | None = None, top
     if by not in (None, document["by"]):
         raise InputError(f"by is {by!r}.", f"These are scores by {document['by']}: leave it out.")
     parts = _strongest(document["parts"], top)
-    largest = max(abs(part["score"]) for part in document["parts"])
     console.print(Text(headline(document), style="bold"))
     console.print(Text(f"{document['model']}, {document['method']}, by {document['by']}", style="dim"))
     console.print()
-    table = Table(box=None, show_header=False, pad_edge=False, expand=False)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis", style="dim")
-    for part in parts:
-        name = label(part["name"])
-        said = "" if part["name"] == part["text"] else _one_line(part["text"])
-        bar = draw_bar(part["score"], largest, _WIDTH)
-        table.add_row(Text(name), Text(signed(part["score"])), bar, Text(said))
-    console.print(table)
+    bars = [Bar(label(part["name"]), part["score"], said=_say(part)) for part in parts]
+    numbers, adds_up = console.color_system is None, read_measure(document).adds_up
+    for line in draw_bars(bars, console.width, _WIDEST, numbers=numbers, adds_up=adds_up):
+        console.print(line)
     console.print()
     if len(parts) < len(document["parts"]):
         console.print(Text(f"{len(document['parts']) - len(parts)} more are not shown.", style="dim"))
@@ -82,15 +73,6 @@ def describe_total(document: Document) -> str:
     if bias is None:
         return f"All parts add up to {total}, attention’s part of {whole}."
     return f"All parts ({total}) and biases ({write_signed(bias, 3)}) add up to {whole}."
-
-
-def draw_bar(value: float, largest: float, width: int) -> Text:
-    """Draw a number as a bar that begins in the middle: to the right it raises, to the left it lowers."""
-    half = width // 2
-    length = round(half * abs(value) / (largest or 1.0))
-    bar = "█" * length
-    left, right = (" " * (half - length) + bar, "") if value < 0 else (" " * half, bar)
-    return Text(f"{left}│{right}".ljust(width + 1), style="blue" if value < 0 else "red")
 
 
 def render_parts_csv(document: Document) -> str:
@@ -141,6 +123,10 @@ def _name(part: Document) -> str:
     said = _one_line(part["text"])
     shown = said if len(said) <= _SHOWN else said[: _SHOWN - 1] + "…"
     return shown if part["name"] == part["text"] else f"{label(part['name'])}: {shown}"
+
+
+def _say(part: Document) -> str:
+    return "" if part["name"] == part["text"] else _one_line(part["text"])
 
 
 def _one_line(text: str) -> str:

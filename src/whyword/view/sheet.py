@@ -27,7 +27,9 @@ class Sheet:
 
 def print_sheet(sheet: Sheet, console: Console) -> None:
     """Print it with its title, the rows that sum up in bold."""
-    table = Table(box=None, pad_edge=False, collapse_padding=True, title=sheet.title, title_justify="left")
+    table = Table(
+        box=None, pad_edge=False, collapse_padding=True, title=sheet.title or None, title_justify="left"
+    )
     for place, heading in enumerate(sheet.headings):
         named = place < sheet.names
         table.add_column(Text(heading), justify="left" if named else "right", no_wrap=named)

@@ -17,9 +17,17 @@ from .wording import label, signed, write_sentence
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["describe_support", "make_support_frame", "print_support", "render_support_csv"]
+__all__ = [
+    "MARK",
+    "describe_support",
+    "find_largest",
+    "make_support_frame",
+    "one_line",
+    "print_support",
+    "render_support_csv",
+]
 
-_MARK = "⚑"
+MARK = "⚑"
 """Stands before a sentence that no source supports."""
 
 
@@ -31,7 +39,7 @@ def describe_support(document: Document) -> dict[str, Any]:
     rows, columns = document["rows_by"], document["columns_by"]
     said = f"One row per {rows} of the answer, one column per {columns} of the prompt."
     missing = (
-        f"{_MARK} No source supports {', '.join(flagged)}: the strongest has less than {percent} of scores."
+        f"{MARK} No source supports {', '.join(flagged)}: the strongest has less than {percent} of scores."
         if flagged
         else f"Every {rows} has a source with at least {percent} of all scores."
     )
@@ -46,14 +54,15 @@ def print_support(
         raise InputError(f"by is {by!r}.", "There is one way to show this table: leave it out.")
     said = describe_support(document)
     columns = _strongest(document, top)
-    largest = max(abs(row["scores"][place]) for row in document["rows"] for place in columns)
+    largest = find_largest(document)
     console.print(Text(write_sentence(said["question"]), style="bold"))
     console.print(Text(f"{document['model']}, {document['method']}", style="dim"))
     console.print()
     table = Table(box=None, pad_edge=False, collapse_padding=True)
-    for heading in ("", "strongest source", "score", "share", "sum"):
-        table.add_column(heading, justify="left" if heading in ("", "strongest source") else "right")
-    for row in document["rows"]:
+    for heading in ("", "", "strongest source", "score", "share", "sum"):
+        named = heading in ("", "strongest source")
+        table.add_column(heading, justify="left" if named else "right", no_wrap=heading != "")
+    for number, row in enumerate(document["rows"], 1):
         best = max(
             (place for place in columns if document["columns"][place]["source"]),
             key=lambda place: row["scores"][place],
@@ -61,17 +70,18 @@ def print_support(
         )
         name = "—" if best is None else document["columns"][best]["name"]
         score = "" if best is None else signed(row["scores"][best])
-        mark = "" if row["supported"] else f"{_MARK} "
-        cells = [name, score, f"{100 * row['share']:.0f} %", signed(row["logit"])]
-        table.add_row(Text(mark + label(" ".join(row["text"].split()))), *map(Text, cells))
+        mark = "" if row["supported"] else f"{MARK} "
+        cells = [label(name), score, f"{100 * row['share']:.0f} %", signed(row["logit"])]
+        table.add_row(Text(str(number)), Text(mark + one_line(row["text"])), *map(Text, cells))
     console.print(table)
     console.print()
     whole = Table(box=None, pad_edge=False, collapse_padding=True)
-    for heading in ("part", *(row["name"] for row in document["rows"])):
-        whole.add_column(Text(heading), justify="left" if heading == "part" else "right", no_wrap=True)
+    whole.add_column(Text(document["columns_by"]), no_wrap=True)
+    for number in range(1, len(document["rows"]) + 1):
+        whole.add_column(Text(str(number)), justify="right", no_wrap=True)
     for place in columns:
-        cells = [_paint(row["scores"][place], largest) for row in document["rows"]]
-        whole.add_row(Text(label(document["columns"][place]["name"])), *cells)
+        painted = [_paint(row["scores"][place], largest) for row in document["rows"]]
+        whole.add_row(Text(label(document["columns"][place]["name"])), *painted)
     if document["rows"][0]["bias"] is not None:
         whole.add_row(Text("bias"), *(Text(signed(row["bias"])) for row in document["rows"]))
     with colouring(console):
@@ -89,6 +99,16 @@ def render_support_csv(document: Document) -> str:
 def make_support_frame(document: Document) -> "DataFrame":
     """Give the same as a data frame (pandas)."""
     return frame_of(_list_rows(document))
+
+
+def find_largest(document: Document) -> float:
+    """Find the largest score, by size: the end of the colours."""
+    return max(abs(score) for row in document["rows"] for score in row["scores"]) or 1.0
+
+
+def one_line(text: str) -> str:
+    """Write a text on one line."""
+    return label(" ".join(text.split()))
 
 
 def _paint(value: float, largest: float) -> Text:

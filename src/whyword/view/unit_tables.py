@@ -114,7 +114,8 @@ def _render_survey(document: Document, console: Console) -> Iterator[RenderableT
         yield Text(f"{sum(document['skipped'].values()):,} examples left out", style="dim")
     yield Text("")
     colour = console.color_system is not None
-    largest = max(abs(value) for each in document["ranked"] for value in each["mean"].values()) or 1.0
+    means = [abs(value) for each in document["ranked"] for value in each["mean"].values()]
+    largest = max(means, default=0.0) or 1.0
     table = Table(box=None, pad_edge=False)
     table.add_column(what[:-1], justify="right", no_wrap=True)
     for group in groups:

@@ -162,6 +162,8 @@ def _print(diagnosis: "Diagnosis") -> None:
         Text(f"{diagnosis.blocks} blocks, {diagnosis.dtype}, weights {diagnosis.weights}", style="dim")
     )
     console.print(Text(f"described as {diagnosis.description}: {diagnosis.why}"))
+    for line in _say_what_is_special(diagnosis):
+        console.print(Text(line), soft_wrap=True)
     console.print(Text(f"start of text: {_say_start(diagnosis.start)}"), soft_wrap=True)
     console.print(Text(f"contributions by the {diagnosis.kernel} kernel", style="dim"))
     console.print()
@@ -199,6 +201,18 @@ def _say_start(start: "Start") -> str:
     listed = ", ".join(f"{name} {value:.2f}" for name, value in ranked)
     chosen = f"{start.text}, after which" if start.text else "none was found:"
     return f"{chosen} plain sentences have {listed} nats per token" if found else "none was found"
+
+
+def _say_what_is_special(diagnosis: "Diagnosis") -> list[str]:
+    """Name adapters, quantised projections and devices, where there are some."""
+    quantised = ", ".join(f"{count} {kind}" for kind, count in diagnosis.projections.items())
+    lines = [
+        ("adapters", ", ".join(diagnosis.adapters)),
+        ("quantised projections", quantised),
+        ("computed in", diagnosis.computed_in if diagnosis.computed_in != diagnosis.dtype else ""),
+        ("devices", ", ".join(diagnosis.devices) if diagnosis.devices != ("cpu",) else ""),
+    ]
+    return [f"{name}: {said}" for name, said in lines if said]
 
 
 def _write(error: float | None, tolerance: float) -> Any:

@@ -49,13 +49,15 @@ def evaluate(
     data: DataFolder = None,
     model: ModelName = None,
     methods: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--methods",
             metavar="METHODS",
-            help="paper (those of its table), all, or names with commas; flow@9: at depth 9.",
+            help="paper (those of its table), sources, all, or names with commas; flow@9: at depth 9.",
+            show_default="flow and those of the paper (with --conventions paper, only these); of documents "
+            "and turns, sources",
         ),
-    ] = "paper",
+    ] = None,
     conventions: Annotated[
         ConventionsName,
         typer.Option(
@@ -154,7 +156,8 @@ def evaluate(
         raise InputError(
             f"There is no file {expect}.", "Give a CSV file: dataset, and a column for each method."
         )
-    names = methods if methods in ("paper", "all") else [name.strip() for name in methods.split(",")]
+    sets = (None, "paper", "sources", "all")
+    names = methods if methods in sets else [name.strip() for name in str(methods).split(",")]
     (loaded,) = open_models([model] if model else None, dtype=dtype, allow=allow or [])
     kept = out / "examples.jsonl"
     with (

@@ -1,7 +1,6 @@
 """whyword explain: which words made the model prefer one word over another."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +9,11 @@ import typer
 from ...ask.foil_names import AUTO, RUNNER_UP
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
+from ..asked_question import OWN_ANSWER, AskedQuestion
 from ..options import (
     METHOD_HELP,
     Depth,
+    DocumentFiles,
     FoilWords,
     Ids,
     MaxMemory,
@@ -21,7 +22,9 @@ from ..options import (
     OldBos,
     OldNoBos,
     Output,
-    PromptText,
+    PromptFile,
+    QuestionText,
+    SomePromptText,
     TargetWord,
     Top,
 )
@@ -36,35 +39,40 @@ from ..reporting import (
     print_json,
     print_view,
     reporting,
-    show_progress,
     tell,
 )
 from ..saved_files import save_files
-from ..sources import Source, open_models, read_source, read_word
+from ..sources import open_models, read_ids, read_source, read_text, read_word
 from ..two_questions import explain_two, require_two
 
 if TYPE_CHECKING:
-    from ...models import Model
-    from ...results.continuation import Continuation
-    from ...results.explanation import Explanation
-    from ...results.two_explanations import Difference
+    from ...results.shown import Shown
 
 __all__ = ["explain"]
 
 
 class By(str, Enum):
-    """What a row of the table is."""
+    """What a row of the table is, or a part of the prompt."""
 
     block = "block"
     head = "head"
     depth = "depth"
     token = "token"
     word = "word"
+    sentence = "sentence"
+    line = "line"
+    paragraph = "paragraph"
+    turn = "turn"
+    part = "part"
+
+
+_PARTS = (By.sentence, By.line, By.paragraph, By.turn, By.part)
+"""What scores are added up by; an answer is shown as a table of its sentences × these."""
 
 
 @reporting
 def explain(
-    prompt: PromptText,
+    prompt: SomePromptText = None,
     target: TargetWord = None,
     foil: FoilWords = None,
     no_foil: NoFoil = False,
@@ -75,8 +83,15 @@ def explain(
     ] = None,
     depth: Depth = None,
     by: Annotated[
-        By, typer.Option("--by", metavar="VIEW", help="Show it by block, head, depth, token or word.")
-    ] = By.word,
+        By | None,
+        typer.Option(
+            "--by",
+            metavar="VIEW",
+            help="Show it by word, token, block, head or depth; or add up scores by sentence, line, "
+            "paragraph, turn or part (document) of the prompt.",
+            show_default="word; with --documents part",
+        ),
+    ] = None,
     top: Top = None,
     routes: Annotated[
         int | None,
@@ -99,6 +114,18 @@ def explain(
         int | None,
         typer.Option("--continue", min=1, metavar="N", help="Generate N tokens and explain each of them."),
     ] = None,
+    answer: Annotated[
+        str | None,
+        typer.Option(
+            "--answer",
+            metavar="TEXT",
+            help="Explain this continuation; with --by part, sentence by sentence.",
+            show_default="with --documents the model's own",
+        ),
+    ] = None,
+    prompt_file: PromptFile = None,
+    documents: DocumentFiles = None,
+    question: QuestionText = None,
     start: StartToken = "auto",
     chat: Chat = False,
     ids: Ids = False,
@@ -111,141 +138,119 @@ def explain(
     no_bos: OldNoBos = False,
 ) -> None:
     """Explain which words made the model prefer one word over another, block by block, with the proof."""
-    source = read_source(prompt, start=start, chat=chat, ids=ids)  # before what takes seconds to import
+    source = read_source(
+        prompt,
+        start=start,
+        chat=chat,
+        ids=ids,
+        prompt_file=prompt_file,
+        documents=documents,
+        question=question,
+    )  # before what takes seconds to import
     wanted, foils = read_word(target, ids), [read_word(word, ids) for word in foil or []]
-    from ...document.kinds import DIFFERENCE_SCHEMA, SCHEMA
+    said = None if answer is None else read_ids(answer) if ids else read_text(answer)
+    one_token = said is None and continue_ is None
+    if one_token and documents and not (target or foil):
+        continue_, one_token = OWN_ANSWER, False
+        tell("The model's own answer is explained; --answer TEXT explains another, --target WORD one word.")
+    by = by or (By.part if documents else By.turn if source.turns and not one_token else By.word)
+    from ...document.kinds import DIFFERENCE_SCHEMA, PARTS_SCHEMA, SCHEMA, SUPPORT_SCHEMA
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format
 
     view, shown = (by.value, top) if routes is None else ("routes", routes)
+    schema = SCHEMA if by not in _PARTS else PARTS_SCHEMA if one_token else SUPPORT_SCHEMA
     two = versus is not None or difference
     if two:
         require_two(versus, model, difference=difference)
-        _require_plain(view, account, continue_)
+        _require_plain(view, plain=one_token and not account)
+        schema = DIFFERENCE_SCHEMA
     for path in output or []:
-        require_format(path, *((DIFFERENCE_SCHEMA,) if two else (SCHEMA, view)))
+        require_format(path, schema, by=view)
     if view in ("depth", "routes"):
-        _require_flow(method, view, continue_)
+        _require_flow(method, view, one_token)
     if max_memory is not None:
         read_size(max_memory)
-    if continue_ is not None and (target or foil not in (None, [AUTO], [RUNNER_UP])):
-        raise InputError(
-            "--continue was given with a target or foil.",
-            f"Every generated token is its own target: leave them out, or give --foil {RUNNER_UP}.",
-        )
+    words = target or (foil if foil not in (None, [AUTO], [RUNNER_UP]) else None)
+    _require_one_question(words, said is not None, continue_)
     if account and (
-        continue_ is not None or not all(METHODS[each.value].keeps_mixing for each in method or ())
+        not one_token or by in _PARTS or not all(METHODS[each.value].keeps_mixing for each in method or ())
     ):
         raise InputError(
-            "--account was given with --continue, or with a method that keeps no mixing.",
+            "--account was given with --continue, --answer or parts, or with a method that keeps no mixing.",
             "It is of one token, by alti-logit: leave them out.",
         )
-    question = _Question(
+    asked = AskedQuestion(
         source,
         wanted,
-        None if no_foil else foils or "auto",
+        None if no_foil or (by in _PARTS and not one_token) else foils or "auto",
         [each.value for each in method] if method else ["alti-logit" if account else DEFAULT_METHOD],
         depth,
         continue_,
+        said,
+        view if by in _PARTS else None,
         max_memory,
     )
+    printed = None if by in _PARTS else view
     models = open_models(model, dtype=dtype, allow=allow or (), start=start)
-    answers: Iterator[Explanation | Continuation | Difference]
+    answers: Iterator[Shown] = (explained for loaded in models for explained in asked.answer(loaded))
     if two:
         other = None if versus is None else read_source(versus, start=start, chat=chat, ids=ids)
-        answers, view = explain_two(question, models, other), "word"
-    else:
-        answers = (explained for loaded in models for explained in question.answer(loaded))
-    documents: list[dict[str, Any]] = []
+        answers = explain_two(asked, models, other)
+    made: list[dict[str, Any]] = []
     for explained in answers:
-        documents.append(_describe(explained, account))
+        made.append(_describe(explained, account))
         if not json and not output:
-            print_view(documents[-1], view, shown)
+            print_view(made[-1], printed, shown)
     # Files first: who reads stdout may leave.
-    saved = save_files(documents, output, view, shown)
+    saved = save_files(made, output, view, shown)
     if json:
-        print_json(documents[0] if len(documents) == 1 else documents)
+        print_json(made[0] if len(made) == 1 else made)
     elif output:
-        for document in documents:
-            print_view(document, view, shown)
+        for document in made:
+            print_view(document, printed, shown)
     for line in saved:
         tell(line)
 
 
-@dataclass(frozen=True)
-class _Question:
-    """What is asked of every model."""
-
-    source: Source
-    target: str | int | None
-    foil: Any
-    """A list of words or ids, "auto", or None."""
-    methods: Sequence[str]
-    depth: int | None
-    new_tokens: int | None
-    """None: explain the next token only."""
-    max_memory: str | None
-
-    def answer(self, model: "Model") -> "Iterator[Explanation | Continuation]":
-        """Explain by every method."""
-        from ...pipeline.one_continuation import explain_continuation
-        from ...pipeline.one_prompt import compare
-
-        doing = f"Explaining with {model.name} …"
-        if self.new_tokens is None:
-            with show_progress(doing):
-                compared = compare(
-                    model,
-                    self.source.prompt(model),
-                    target=self.target,
-                    foil=self.foil,
-                    methods=self.methods,
-                    depth=self.depth,
-                    max_memory=self.max_memory,
-                )
-            yield from (compared[method] for method in self.methods)
-            return
-        for method in self.methods:
-            with show_progress(doing):
-                found = explain_continuation(
-                    model,
-                    self.source.prompt(model),
-                    foil=self.foil[0] if isinstance(self.foil, list) else self.foil,
-                    method=method,
-                    depth=self.depth,
-                    new_tokens=self.new_tokens,
-                    max_memory=self.max_memory,
-                ).complete()
-            yield found
+def _require_one_question(words: Any, answer: bool, new_tokens: int | None) -> None:
+    """Refuse a target or foil beside a continuation, and two continuations."""
+    if answer and new_tokens is not None:
+        raise InputError("--answer was given with --continue.", "Give the answer, or let the model write it.")
+    if words and (answer or new_tokens is not None):
+        raise InputError(
+            f"{'--answer' if answer else '--continue'} was given with a target or foil.",
+            f"Every token of the continuation is its own target: leave them out, or give --foil {RUNNER_UP}.",
+        )
 
 
-def _require_flow(methods: Sequence[MethodName] | None, view: str, new_tokens: int | None) -> None:
+def _require_flow(methods: Sequence[MethodName] | None, view: str, one_token: bool) -> None:
     """Refuse a view of flow for what has none, before anything is computed."""
     names = [each.value for each in methods] if methods else [DEFAULT_METHOD]
     without = [name for name in names if not METHODS[name].frozen]
     if without:
         having = ", ".join(name for name, method in METHODS.items() if method.frozen)
         raise InputError(f"The method {without[0]} has no flow to show.", f"Methods that have: {having}.")
-    if new_tokens is not None:
+    if not one_token:
         raise InputError(
-            f"A continuation is not shown by {view}.", "Leave --continue out to see one token's flow."
+            f"A continuation is not shown by {view}.", "Leave it out to see one token's flow: give --target."
         )
 
 
-def _require_plain(view: str, account: bool, new_tokens: int | None) -> None:
+def _require_plain(view: str, *, plain: bool) -> None:
     """Refuse what a difference does not have."""
-    if view != By.word.value or account or new_tokens is not None:
+    if view != By.word.value or not plain:
         raise InputError(
-            "A difference was asked for with --by, --routes, --account or --continue.",
+            "A difference was asked for with --by, --routes, --account, --continue, --answer or --documents.",
             "It is shown word by word, of one token: leave them out.",
         )
 
 
-def _describe(explained: "Explanation | Continuation | Difference", account: bool) -> dict[str, Any]:
+def _describe(explained: "Shown", account: bool) -> dict[str, Any]:
     """Return the document, with the full account where it is asked for."""
     from ...results.account import describe_fully
     from ...results.explanation import Explanation
 
-    if not account or not isinstance(explained, Explanation):
-        return explained.to_dict()
-    return describe_fully(explained)
+    if account and isinstance(explained, Explanation):
+        return describe_fully(explained)
+    return explained.to_dict()

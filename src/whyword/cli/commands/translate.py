@@ -9,7 +9,7 @@ import typer
 
 from ...attribute.methods import DEFAULT_METHOD, TRANSLATION_METHODS
 from ...errors import InputError
-from ..options import Output, SourceLanguage, TargetLanguage
+from ..options import MaxMemory, Output, SourceLanguage, TargetLanguage
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 from ..saved_files import save_files
 from ..sources import open_models, read_text
@@ -90,6 +90,7 @@ def translate(
     ] = None,
     output: Output = None,
     dtype: Dtype = None,
+    max_memory: MaxMemory = None,
     allow: Allow = None,
     json: Json = False,
     debug: Debug = False,
@@ -98,11 +99,14 @@ def translate(
     text = read_text(source)  # before what takes seconds to import
     from ...document.kinds import TRANSLATION_SCHEMA
     from ...pipeline.one_translation import THRESHOLD, explain_translation
+    from ...trace.memory_plan import read_size
     from ...view.saving import require_format
     from ...view.translation_grid import at_block
 
     for path in output or []:
         require_format(path, TRANSLATION_SCHEMA)
+    if max_memory is not None:
+        read_size(max_memory)
     if not text.strip():
         raise InputError("The source is empty.", "Give a text of at least one token.")
     if not model:
@@ -122,6 +126,7 @@ def translate(
                 source_language=source_language,
                 target_language=target_language,
                 threshold=THRESHOLD if threshold is None else threshold,
+                max_memory=max_memory,
             )
         documents.append(explained.to_dict())
     shown = [at_block(document, block) for document in documents]

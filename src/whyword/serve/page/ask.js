@@ -55,11 +55,14 @@ export function writeBody(state, model, translates) {
       target_language: state.targetLanguage || null,
     };
   }
-  const prompt = state.chat ?? state.prompt;
+  const prompt = state.documents ? { documents: state.documents, question: state.question } : (state.chat ?? state.prompt);
   const foil = state.foils === null ? "auto" : state.foils.length > 0 ? state.foils : null;
   if (state.view === "continue") {
     const continuation = state.continuation || null;
     return { ...common, prompt, continuation, foil: foil === null ? null : wantsRunnerUp(state) ? RUNNER_UP : "auto", new_tokens: state.count };
+  }
+  if (state.view === "support") {
+    return { ...common, prompt, continuation: state.continuation.trim() ? state.continuation : null, new_tokens: state.answerTokens };
   }
   const asked = { model, prompt, target: state.target, foil };
   if (state.view === "difference") return { ...asked, method: state.method, ...versusOf(state) };

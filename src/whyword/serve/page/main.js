@@ -16,6 +16,7 @@ const HINTS = {
   difference: "a word in each row, with its score in the first and in the second; the change is the second minus the first. Red raises the word you ask about, blue lowers it.",
   neurons: "each MLP neuron adds its update to the difference. Red raises it, blue lowers it.",
   continue: "one row per generated token. Choose a token to see why the model wrote it.",
+  support: "choose a sentence of the answer: the prompt is tinted by what its words add to it. Choose a part for its strongest words. A wavy line: no source supports the sentence.",
   translate: "point at a word, or tap it, to light the words it came from or led to. Numbers are logits.",
 };
 
@@ -72,7 +73,8 @@ function openAddress() {
 
 /** Take a question: show it in the form and the URL, and run it. `fresh`: even if its answer is known. */
 function ask(state, { keep = "push", fresh = false } = {}) {
-  page.state = { ...state, method: state.method ?? page.served.default_method };
+  const answerTokens = Math.min(state.answerTokens, page.served.limits.new_tokens ?? state.answerTokens);
+  page.state = { ...state, method: state.method ?? page.served.default_method, answerTokens };
   const address = writeState(page.state, translates());
   if (keep === "replace") history.replaceState(null, "", address);
   else if (address !== location.hash) history.pushState(null, "", address);
@@ -89,7 +91,8 @@ function askForm(change = {}, options = {}) {
   const stale = form.wordsUntouched() && isAnother(promptOf(page.state), promptOf(read));
   const next = { ...(stale ? { ...read, target: null, foils: null } : read), ...change };
   // The open token of a continuation is one of that continuation.
-  const written = ({ prompt, chat, continuation, count, models }) => JSON.stringify([prompt, chat, continuation, count, models]);
+  const written = ({ prompt, chat, documents, question, continuation, count, models }) =>
+    JSON.stringify([prompt, chat, documents, question, continuation, count, models]);
   const chosen = written(next) === written(page.state) ? next.chosen : 0;
   return ask({ ...next, chosen }, options);
 }
@@ -129,14 +132,17 @@ function showQuestion() {
   form.showLanguages(model);
   form.fillForm(state, source, page);
   showEdited();
-  find("prompt-kind").hidden = !state.chat && !state.models.every((name) => modelOf(name).chat);
-  find("words").hidden = state.view === "continue";
+  const chats = state.chat !== null || state.models.every((name) => modelOf(name).chat);
+  find("prompt-kind").querySelector('[data-kind="chat"]').hidden = !chats;
+  find("words").hidden = ["continue", "support"].includes(state.view);
   press(find("view"), "view", state.view);
   find("view").hidden = source;
   find("method").value = state.method;
-  find("method-choice").hidden = !source && !["explain", "difference", "continue"].includes(state.view);
+  find("method-choice").hidden = !source && !["explain", "difference", "continue", "support"].includes(state.view);
   find("versus-choice").hidden = source || state.view !== "difference";
-  find("count-choice").hidden = find("continuation-choice").hidden = source || state.view !== "continue";
+  find("count-choice").hidden = source || state.view !== "continue";
+  find("continuation-choice").hidden = source || !["continue", "support"].includes(state.view);
+  find("continuation-name").textContent = state.view === "support" ? "Answer" : "Continuation";
   find("hint").textContent = `How to read it: ${hintOn(state)}`;
   for (const box of find("models").querySelectorAll("input")) box.checked = state.models.includes(box.value);
   for (const option of find("method").options) option.hidden = option.disabled = !listMethods(source).includes(option.value);

@@ -27,7 +27,8 @@ export function translates(state = page.state) {
   return Boolean(modelOf(state.models[0])?.translates);
 }
 
-export function promptOf({ prompt, chat }) {
+export function promptOf({ prompt, chat, documents, question }) {
+  if (documents) return documents.length > 0 && question.trim() ? [...documents.map(({ text }) => text), question].join(" ") : "";
   return chat ? chat.map((turn) => turn.content).join(" ") : prompt;
 }
 

@@ -4,6 +4,7 @@
  * A field for words can hold more than its text says (a token id, words with commas): `held`, until someone types in it.
  */
 
+import { drawDocuments, listenToDocuments, readDocuments } from "./document_boxes.js";
 import { element } from "./elements.js";
 import { find } from "./page.js";
 import { trimmed, visibleText } from "./visible_text.js";
@@ -16,7 +17,9 @@ export function fillForm(state, translates, { names, places }) {
   find("for-source").hidden = !translates;
   setText("prompt", state.prompt);
   if (state.chat) drawTurns(state.chat);
-  showKind(state.chat !== null);
+  if (state.documents) drawDocuments(state.documents);
+  setText("question", state.question);
+  showKind(state.documents ? "documents" : state.chat ? "chat" : "text");
   showWords(state, names);
   setText("source", state.source);
   setText("translation", state.translation);
@@ -47,11 +50,15 @@ export function showDecided(target, foils) {
 
 /** Read the question that the form holds; what it does not hold is as in `state`. */
 export function readForm(state) {
-  const chat = find("prompt-kind").dataset.kind === "chat" ? readTurns() : null;
+  const { kind } = find("prompt-kind").dataset;
+  const documents = kind === "documents" ? readDocuments() : null;
   return {
     ...state,
+    view: documents && !state.documents ? "support" : state.view, // whoever asks about documents wants to see them
     prompt: find("prompt").value,
-    chat,
+    chat: kind === "chat" ? readTurns() : null,
+    documents,
+    question: find("question").value,
     target: readWords(find("target"), (text) => readWord(text.trim())),
     foils: find("no-foil").checked ? [] : readWords(find("foil"), splitWords),
     count: Math.max(1, Number.parseInt(find("count").value, 10) || 12),
@@ -79,11 +86,13 @@ export function listenToForm() {
   find("no-foil").addEventListener("change", () => (find("foil").disabled = find("no-foil").checked));
   for (const button of find("prompt-kind").children) {
     button.addEventListener("click", () => {
-      const chat = button.dataset.kind === "chat";
-      if (chat && !find("turns").hasChildNodes()) drawTurns([{ role: "user", content: find("prompt").value }]);
-      showKind(chat);
+      const { kind } = button.dataset;
+      if (kind === "chat" && !find("turns").hasChildNodes()) drawTurns([{ role: "user", content: find("prompt").value }]);
+      if (kind === "documents" && !find("document-list").hasChildNodes()) drawDocuments([]);
+      showKind(kind);
     });
   }
+  listenToDocuments();
 }
 
 /** The words of a translation that a foil can be put against. */
@@ -111,13 +120,14 @@ export function wordOf(text) {
   return visibleText(trimmed(text)).textContent;
 }
 
-function showKind(chat) {
-  find("prompt-kind").dataset.kind = chat ? "chat" : "text";
+function showKind(kind) {
+  find("prompt-kind").dataset.kind = kind;
   for (const button of find("prompt-kind").children) {
-    button.setAttribute("aria-pressed", String((button.dataset.kind === "chat") === chat));
+    button.setAttribute("aria-pressed", String(button.dataset.kind === kind));
   }
-  find("prompt").hidden = chat;
-  find("turns").hidden = !chat;
+  find("prompt").hidden = kind !== "text";
+  find("turns").hidden = kind !== "chat";
+  find("documents").hidden = kind !== "documents";
 }
 
 function drawTurns(turns) {

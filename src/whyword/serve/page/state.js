@@ -5,7 +5,7 @@
  * another one in front.
  */
 
-export const VIEWS = ["explain", "compare", "difference", "neurons", "continue"];
+export const VIEWS = ["explain", "compare", "difference", "neurons", "continue", "support"];
 
 /** The word that stands for the plain runner-up, as the library reads it. */
 export const RUNNER_UP = "runner-up";
@@ -25,6 +25,8 @@ export function emptyState() {
     models: [], // empty: the first
     prompt: "",
     chat: null, // or turns, and then they are the prompt
+    documents: null, // or documents with names, and then they and the question are the prompt
+    question: "",
     target: null, // null: the model's first choice
     foils: null, // null: the best rival; empty: none; RUNNER_UP alone: that one
     view: "explain",
@@ -32,6 +34,7 @@ export function emptyState() {
     method: null, // null: the default of the server
     count: 12,
     continuation: "",
+    answerTokens: 60, // of the model's own answer
     chosen: 0, // which token of a continuation is open
     source: "",
     translation: "",
@@ -64,7 +67,7 @@ export function wantsRunnerUp({ foils }) {
 /** Read a fragment; null where it holds no question. */
 export function readState(fragment) {
   const fields = new URLSearchParams(fragment.replace(/^#/, ""));
-  if (!["prompt", "chat", "source", "model"].some((name) => fields.has(name))) return null;
+  if (!["prompt", "chat", "documents", "source", "model"].some((name) => fields.has(name))) return null;
   const state = emptyState();
   const text = (name) => fields.get(name) ?? "";
   const view = text("view");
@@ -75,7 +78,9 @@ export function readState(fragment) {
     ...state,
     models: [...new Set(fields.getAll("model"))],
     prompt: text("prompt"),
-    chat: readTurns(text("chat")),
+    chat: readList(text("chat"), ["role", "content"]),
+    documents: readList(text("documents"), ["name", "text"]),
+    question: text("question"),
     target: fields.has("target") ? readWord(text("target")) : null,
     foils: fields.has("foil") ? fields.getAll("foil").filter(Boolean).map(readWord) : null,
     view: VIEWS.includes(view) ? view : state.view,
@@ -108,7 +113,10 @@ export function writeState(state, translates) {
     add("from", state.sourceLanguage);
     add("to", state.targetLanguage);
   } else {
-    if (state.chat) fields.append("chat", JSON.stringify(state.chat));
+    if (state.documents) {
+      fields.append("documents", JSON.stringify(state.documents));
+      add("question", state.question);
+    } else if (state.chat) fields.append("chat", JSON.stringify(state.chat));
     else fields.append("prompt", state.prompt);
     if (state.target !== null) fields.append("target", writeWord(state.target));
     if (state.foils?.length === 0) fields.append("foil", "");
@@ -120,6 +128,7 @@ export function writeState(state, translates) {
       add("continuation", state.continuation);
       if (state.chosen > 0) add("chosen", String(state.chosen + 1));
     }
+    if (state.view === "support") add("continuation", state.continuation);
   }
   add("method", state.method);
   return `#${fields}`;
@@ -135,13 +144,13 @@ function writeWord(word) {
   return word.startsWith("#") ? `#${word}` : word;
 }
 
-/** Turns of a chat, or null where the text is not that. */
-function readTurns(text) {
+/** A list of objects that have texts of some names, such as turns of a chat; null where the text is not that. */
+function readList(text, names) {
   try {
-    const turns = JSON.parse(text);
-    const sound = (turn) => typeof turn?.role === "string" && typeof turn?.content === "string";
-    return Array.isArray(turns) && turns.length > 0 && turns.every(sound)
-      ? turns.map(({ role, content }) => ({ role, content }))
+    const found = JSON.parse(text);
+    const sound = (each) => names.every((name) => typeof each?.[name] === "string");
+    return Array.isArray(found) && found.length > 0 && found.every(sound)
+      ? found.map((each) => Object.fromEntries(names.map((name) => [name, each[name]])))
       : null;
   } catch {
     return null;

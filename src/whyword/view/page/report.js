@@ -3,6 +3,7 @@
  */
 
 import { renderAlignment } from "./alignment.js";
+import { renderComparedParts } from "./compared_parts.js";
 import { renderComparison } from "./comparison.js";
 import { renderContinuation } from "./continuation.js";
 import { renderDifference } from "./difference.js";
@@ -20,6 +21,7 @@ export const RENDERERS = {
   "whyword.explanation/1": renderExplanation,
   "whyword.continuation/1": renderContinuation,
   "whyword.comparison/1": renderComparison,
+  "whyword.compared-parts/1": renderComparedParts,
   "whyword.neurons/1": renderNeurons,
   "whyword.difference/1": renderDifference,
   "whyword.parts/1": renderParts,

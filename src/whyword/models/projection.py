@@ -1,0 +1,269 @@
+"""Projections: modules that map linearly, plus a bias, whatever they are made of.
+
+The weight of a plain projection is read. That of any other (an adapter beside it, quantised weights, weights
+that are fetched when the module runs) is asked of the module itself:
+
+matrix:     its action on basis vectors, less what it gives for 0, which is the bias
+transpose:  the vector–Jacobian product that torch computes, or the matrix where torch computes none
+
+A matrix is kept only where it is no larger than what its module holds anyway, and is compared with the module
+on one vector before it is used again: an adapter may have been switched, a weight trained.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from ..errors import ModelError, WhywordError, first_line
+from .unwrapping import running_eagerly
+from .weights import dequantise, device_of, is_plain, orient, output_bias, read_weight, read_width
+
+__all__ = ["Projection", "Projections", "is_asking"]
+
+_CHUNK = 1024
+"""How many basis vectors a module is given at once."""
+_COLUMNS = 64
+"""How many columns it is asked for at once: a vocabulary is wide."""
+_SAME = {
+    torch.float64: 1e-12,
+    torch.float32: 1e-5,
+    torch.float16: 1e-3,
+    torch.bfloat16: 8e-3,
+    torch.int8: 6e-2,
+}
+"""How far a matrix may be from what its module does to one vector, by how exactly modules compute."""
+_asking: ContextVar[bool] = ContextVar("_asking", default=False)
+
+
+def is_asking() -> bool:
+    """Say whether a module is being asked for its map, so that its run is no run of the model."""
+    return _asking.get()
+
+
+@contextmanager
+def _ask(module: nn.Module) -> Iterator[None]:
+    """Run a module for itself: without dropout, and unseen by what records the network."""
+    parts = list(module.modules())
+    training, token = [part for part in parts if part.training], _asking.set(True)
+    try:
+        for part in training:
+            part.training = False
+        with running_eagerly(parts):
+            yield
+    finally:
+        for part in training:
+            part.training = True
+        _asking.reset(token)
+
+
+class Projection:
+    """A module as a linear map plus a bias; `rows @ matrix + bias` is what it gives."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        given: torch.dtype,
+        dtype: torch.dtype,
+        exactness: Callable[[], torch.dtype],
+        kept: "Projections",
+    ) -> None:
+        self.module = module
+        self.plain = is_plain(module)
+        self.exactness = exactness
+        """Gives the type whose rounding is allowed."""
+        self.given = given
+        """The type that the module is given."""
+        self._dtype = dtype
+        """The type that is computed in."""
+        self._kept = kept
+        read = orient(module, module.weight).shape[0] if self.plain else read_width(module)
+        if read is None:
+            raise ModelError(
+                f"{type(module).__name__} has no weight that updates could be computed from.",
+                "Name the module that holds the matrix in the description: "
+                "whyword.load(..., architecture=...).",
+            )
+        self.read = read
+        """How many components it reads."""
+
+    @property
+    def written(self) -> int:
+        """How many components it writes."""
+        if self.plain:
+            return int(orient(self.module, self.module.weight).shape[1])
+        return int(self._at_zero().shape[0])
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return device_of(self.module)
+
+    def bias(self) -> Float[Tensor, " written"] | None:
+        """Return what it gives for 0, None where that is nothing."""
+        if self.plain:
+            return output_bias(self.module, self._dtype)
+        if self._without_bias:
+            return None
+        bias = self._at_zero()
+        return bias if bias.any() else None
+
+    def matrix(self) -> Float[Tensor, "read written"]:
+        """Return the whole matrix."""
+        if self.plain:
+            return read_weight(self.module).to(self._dtype)
+        return self._kept.find(self)
+
+    def ask_matrix(self) -> Float[Tensor, "read written"]:
+        """Return the matrix, asked anew: dequantised if the module acts by that, or its action on a basis."""
+        found = dequantise(self.module)
+        if found is not None and found.shape[0] == self.read:
+            found = found.to(self.device, self._dtype)
+            if _agrees(self, found):
+                return found
+        pieces = [self._apply(unit) for unit in self._units()]
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+    def stored(self) -> Float[Tensor, "read written"]:
+        """Return the whole matrix, in the type of the weights where it is a view of them."""
+        return read_weight(self.module) if self.plain else self.matrix()
+
+    def columns(self, which: Int[Tensor, " column"]) -> Float[Tensor, "column read"]:
+        """Return some columns of the matrix: the weights by which single outputs are read."""
+        if self.plain:
+            view = read_weight(self.module)
+            return view.T[which.to(view.device)].to(self._dtype)
+        single, places = torch.unique(which.to(self.device), return_inverse=True)
+        return torch.cat([self._ask_columns(some) for some in single.split(_COLUMNS)])[places]
+
+    def _ask_columns(self, which: Int[Tensor, " column"]) -> Float[Tensor, "column read"]:
+        units = torch.zeros(len(which), self.written, dtype=self.given, device=self.device)
+        units[torch.arange(len(which)), which] = 1
+        pulled = self._pull(units)
+        if pulled is not None:
+            return pulled
+        return torch.cat([self._apply(unit)[:, which] for unit in self._units()]).T
+
+    def apply(self, rows: Float[Tensor, "row read"]) -> Float[Tensor, "row written"]:
+        """Apply the linear part."""
+        if self.plain:
+            matrix = self.matrix()
+            return rows.to(matrix) @ matrix
+        return self._apply(rows)
+
+    def pull_back(self, directions: Float[Tensor, "row written"]) -> Float[Tensor, "row read"]:
+        """Apply the transpose of the linear part."""
+        if not self.plain and len(directions) < self.read:
+            pulled = self._pull(directions)
+            if pulled is not None:
+                return pulled
+        matrix = self.matrix()
+        return directions.to(matrix) @ matrix.T
+
+    @torch.no_grad()
+    def _apply(self, rows: Float[Tensor, "row read"]) -> Float[Tensor, "row written"]:
+        if self._without_bias:
+            return self._run(rows).to(self._dtype)
+        nothing = rows.new_zeros(1, self.read)
+        found = self._run(torch.cat([rows, nothing])).to(self._dtype)  # what it gives for 0 comes last
+        return found[:-1] - found[-1]
+
+    @property
+    def _without_bias(self) -> bool:
+        """Whether it says itself that it has no bias."""
+        leaf = not any(True for _ in self.module.children())
+        return leaf and getattr(self.module, "bias", self) is None
+
+    @torch.no_grad()
+    def _at_zero(self) -> Float[Tensor, " written"]:
+        return self._run(torch.zeros(1, self.read, device=self.device))[0].to(self._dtype)
+
+    def _pull(self, directions: Float[Tensor, "row written"]) -> Float[Tensor, "row read"] | None:
+        """Let torch apply the transpose; None where it has no gradient through the module."""
+        if self._kept.without_gradient(self.module):
+            return None
+        with torch.inference_mode(False), torch.enable_grad():
+            zero = torch.zeros(len(directions), self.read, dtype=self.given, device=self.device)
+            given = zero.requires_grad_() + 0  # not a leaf: some modules write into what they are given
+            try:
+                output = self._run(given)
+                (pulled,) = torch.autograd.grad(output, zero, directions.detach().clone().to(output))
+            except (RuntimeError, NotImplementedError, TypeError, ValueError):
+                self._kept.note_without_gradient(self.module)
+                return None
+        return pulled.to(self._dtype)
+
+    def _run(self, rows: Float[Tensor, "row read"]) -> Float[Tensor, "row written"]:
+        try:
+            with _ask(self.module):
+                return cast(Tensor, self.module(rows.to(self.device, self.given)))
+        except (WhywordError, MemoryError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            if torch.is_grad_enabled() and rows.requires_grad:
+                raise
+            raise ModelError(
+                f"{type(self.module).__name__} cannot be asked for its matrix: {type(error).__name__}: "
+                f"{first_line(error)}",
+                "Merge adapters (merge_and_unload()) or load the model unquantised.",
+            ) from error
+
+    def _units(self) -> Iterator[Float[Tensor, "unit read"]]:
+        """Give the basis vectors, some at a time."""
+        for start in range(0, self.read, _CHUNK):
+            stop = min(start + _CHUNK, self.read)
+            units = torch.zeros(stop - start, self.read, dtype=self.given, device=self.device)
+            units[torch.arange(stop - start), torch.arange(start, stop)] = 1
+            yield units
+
+
+class Projections:
+    """The projections of a model, and the matrices that were asked of them and are worth keeping."""
+
+    def __init__(self) -> None:
+        self._matrices: dict[nn.Module, Tensor] = {}
+        self._without_gradient: set[nn.Module] = set()
+        self._last: tuple[nn.Module, Tensor] | None = None
+        """The one that was asked last, whatever its size."""
+
+    def find(self, projection: Projection) -> Float[Tensor, "read written"]:
+        """Return the matrix of a projection: a kept one if the module still acts by it."""
+        module = projection.module
+        kept = self._matrices.get(module)
+        if kept is None and self._last is not None and self._last[0] is module:
+            kept = self._last[1]
+        if kept is not None and _agrees(projection, kept):
+            return kept
+        self._last = None
+        matrix = projection.ask_matrix()
+        own = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()) if not tensor.is_meta)
+        if matrix.nbytes <= own:
+            self._matrices[module] = matrix
+        else:
+            self._last = module, matrix
+        return matrix
+
+    def forget_last(self) -> None:
+        """Let go of a matrix that was kept only until the next one."""
+        self._last = None
+
+    def without_gradient(self, module: nn.Module) -> bool:
+        """Say whether torch was found to have no gradient through a module."""
+        return module in self._without_gradient
+
+    def note_without_gradient(self, module: nn.Module) -> None:
+        """Remember that torch has no gradient through a module."""
+        self._without_gradient.add(module)
+
+
+def _agrees(projection: Projection, matrix: Float[Tensor, "read written"]) -> bool:
+    """Say whether a module acts by a matrix on a vector with components of all signs and sizes."""
+    steps = torch.arange(1, len(matrix) + 1, dtype=matrix.dtype, device=matrix.device)
+    vector = (steps * steps).sin_()[None]
+    found, expected = vector @ matrix, projection.apply(vector)
+    allowed = _SAME[projection.exactness()]
+    return bool(torch.linalg.vector_norm(found - expected) <= allowed * torch.linalg.vector_norm(expected))

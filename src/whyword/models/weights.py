@@ -1,0 +1,106 @@
+"""The weights of a module where they are: plain, fetched when the module runs, or quantised."""
+
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+__all__ = [
+    "dequantise",
+    "device_of",
+    "is_opaque",
+    "is_plain",
+    "orient",
+    "output_bias",
+    "read_tensor",
+    "read_weight",
+    "read_width",
+]
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Say whether a module is its weight and bias, both in memory as ordinary floating-point tensors."""
+    weight: Any = getattr(module, "weight", None)
+    if not _is_plain_tensor(weight) or any(True for _ in module.children()):
+        return False
+    return not weight.is_meta or hasattr(module, "_hf_hook")
+
+
+def is_opaque(module: nn.Module) -> bool:
+    """Say whether a module is one projection whose weights are quantised, or fetched when it runs."""
+    if read_width(module) is None:
+        return False
+    if hasattr(module, "_packed_params"):  # torch.ao
+        return True
+    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+    return any(tensor.is_meta or not _is_plain_tensor(tensor) for tensor in own)
+
+
+def _is_plain_tensor(tensor: Any) -> bool:
+    plain = type(tensor) in (Tensor, nn.Parameter)
+    return plain and tensor.is_floating_point() and tensor.dtype.itemsize > 1
+
+
+def read_width(module: nn.Module) -> int | None:
+    """Return how many components a projection reads, None where a module does not say."""
+    widths = (getattr(module, name, None) for name in ("in_features", "nx"))
+    return next((width for width in widths if isinstance(width, int)), None)
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Return the device that a module computes on, also where its weights are fetched when it runs."""
+    hook = getattr(module, "_hf_hook", None)
+    for each in (hook, *getattr(hook, "hooks", ())):
+        if (device := getattr(each, "execution_device", None)) is not None:
+            return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    tensors = [*module.parameters(), *module.buffers()]
+    return next((tensor.device for tensor in tensors if not tensor.is_meta), torch.device("cpu"))
+
+
+def read_tensor(module: nn.Module, name: str) -> Tensor | None:
+    """Read a parameter where it is; of a module whose weights are fetched when it runs, a copy."""
+    tensor = cast(Tensor | None, getattr(module, name, None))
+    if tensor is None or not tensor.is_meta or not hasattr(module, "_hf_hook"):
+        return None if tensor is None else tensor.detach()
+    from accelerate.utils import align_module_device
+
+    with align_module_device(module):
+        return cast(Tensor, getattr(module, name)).detach().clone()
+
+
+def read_weight(module: nn.Module) -> Float[Tensor, "read written"]:
+    """Return the weight of a plain projection as a matrix that is applied from the right."""
+    return orient(module, cast(Tensor, read_tensor(module, "weight")))
+
+
+def orient(module: nn.Module, weight: Any) -> Float[Tensor, "read written"]:
+    """Turn a weight so that it is applied from the right."""
+    matrix: Tensor = weight.T if isinstance(module, nn.Linear) else weight
+    return matrix
+
+
+def output_bias(module: nn.Module, dtype: torch.dtype) -> Float[Tensor, " model"] | None:
+    """Read the bias of a plain projection or of a norm, None where it has none."""
+    bias = read_tensor(module, "bias")
+    return None if bias is None else bias.to(dtype)
+
+
+@torch.no_grad()
+def dequantise(module: nn.Module) -> Float[Tensor, "read written"] | None:
+    """Let a projection dequantise its own weight, None where it offers no way that is known here.
+
+    Whether the module acts by this matrix is for the caller to check.
+    """
+    weight = getattr(module, "weight", None)
+    state = getattr(weight, "quant_state", None)
+    if isinstance(weight, Tensor) and state is not None:  # bitsandbytes, 4 bits
+        from bitsandbytes.functional import dequantize_4bit
+
+        return cast(Tensor, dequantize_4bit(weight.data, state)).T
+    for holder in (weight, module):
+        method = getattr(holder, "dequantize", None)
+        if callable(method) and type(holder) not in (Tensor, nn.Parameter):  # torchao, quanto; HQQ
+            found = method()
+            return found.T if isinstance(found, Tensor) and found.ndim == 2 else None
+    return None

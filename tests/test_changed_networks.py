@@ -1,0 +1,303 @@
+"""A network that is changed after it was loaded: it is explained as it is then, or refused in two lines.
+
+Every run of these lengths was compared with an untouched run before the change, so none is compared again
+unless the change is noticed.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.utils import parametrizations
+from transformers import AttentionMaskInterface, DynamicCache
+from transformers.masking_utils import sdpa_mask
+
+import whyword
+
+from families import build, prompt_of
+
+Change = Callable[[Any], AbstractContextManager[Any]]
+LONG, SHORT = prompt_of(12), prompt_of(9, 3)
+NOTED = ("whether gradients are noted", "weights that are computed", "inference mode", "no gradients")
+"""Changes that matter where a run is noted for gradients: flow is tried, too."""
+
+
+def own_difference(network: Any, ids: list[int]) -> float:
+    """What the network itself gives for token 5 minus token 9, without dropout."""
+    training = [module for module in network.modules() if module.training]
+    for module in training:
+        module.training = False
+    with torch.no_grad():
+        logits = network(torch.tensor([ids]), use_cache=False).logits[0, -1].double()
+    for module in training:
+        module.training = True
+    return float(logits[5] - logits[9])
+
+
+def explain_all(model: whyword.Model, name: str) -> Iterator[tuple[float, list[int]]]:
+    """Explain prompts alone and together; give the sums of the ledgers."""
+    for method in ("logit", "flow") if name in NOTED else ("logit",):
+        yield whyword.explain(model, LONG, target=5, foil=9, method=method).ledger.total, LONG
+    both = whyword.explain_batch(model, [LONG, SHORT], targets=5, foils=9, method="logit")
+    for prompt, explanation in zip([LONG, SHORT], both, strict=True):
+        yield explanation.ledger.total, prompt
+    found = whyword.explain_continuation(model, LONG[:10], LONG[10:], foil=None, method="logit")
+    for place, explanation in enumerate(found):
+        ids = LONG[: 10 + place]
+        with torch.no_grad():
+            own = model.network.eval()(torch.tensor([ids])).logits[0, -1, LONG[10 + place]]
+        assert explanation.ledger.total == pytest.approx(float(own), abs=1e-6)
+
+
+def load(name: str) -> whyword.Model:
+    """Load a small model, and let every kind of run be compared."""
+    model = whyword.load(build("llama", torch.float64))
+    assert len(list(explain_all(model, name))) >= 3
+    return model
+
+
+def patch_mlp(around: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]) -> Change:
+    """Change what the MLP of the second block computes."""
+
+    def change(network: Any) -> AbstractContextManager[None]:
+        mlp = network.model.layers[1].mlp
+        own = mlp.forward
+        mlp.forward = lambda stream: around(own, stream)
+        return nullcontext()
+
+    return change
+
+
+def add_dropout(network: Any) -> AbstractContextManager[None]:
+    """Add a module that was not there when the network was loaded, in training."""
+    mlp = network.model.layers[1].mlp
+    mlp.dropout, own = nn.Dropout(0.5), mlp.forward
+    mlp.forward = lambda stream: mlp.dropout(own(stream))
+    return nullcontext()
+
+
+def see_what_follows(network: Any) -> AbstractContextManager[None]:
+    network.config.is_causal = False
+    for block in network.model.layers:
+        block.self_attn.is_causal = False
+    return nullcontext()
+
+
+@contextmanager
+def register_mask(_network: Any) -> Iterator[None]:
+    def see_all(batch_size: int, kv_length: int, **_: Any) -> Tensor:
+        return torch.ones(batch_size, 1, kv_length, kv_length).bool()
+
+    AttentionMaskInterface.register("sdpa", see_all)
+    try:
+        yield
+    finally:
+        AttentionMaskInterface.register("sdpa", sdpa_mask)
+
+
+def run_after_a_cache(network: Any, again: bool = False) -> AbstractContextManager[None]:
+    """Let three tokens stand before every prompt, in a cache that is filled once, or again in every run."""
+    own = network.forward
+
+    @torch.no_grad()
+    def fill(examples: int) -> DynamicCache:
+        cache = DynamicCache()
+        own(torch.tensor([[5, 6, 7]]).repeat(examples, 1), past_key_values=cache, use_cache=True)
+        return cache
+
+    filled = fill(1)
+
+    def forward(input_ids: Tensor, **options: Any) -> Any:
+        cache = fill(len(input_ids)) if again else copy.deepcopy(filled)
+        return own(input_ids, **{**options, "past_key_values": cache, "use_cache": True})
+
+    network.forward = forward
+    return nullcontext()
+
+
+def scale_embeddings(embedding: Any) -> None:
+    own = embedding.forward
+    embedding.forward = lambda ids: own(ids) * torch.linspace(1, 2, ids.shape[1])[:, None]
+
+
+def wrap_unembedding(network: Any) -> AbstractContextManager[None]:
+    class Wrapped(nn.Module):
+        def __init__(self, own: nn.Module) -> None:
+            super().__init__()
+            self.own = own
+
+        def forward(self, stream: Tensor) -> Tensor:
+            wrapped: Tensor = self.own(stream)
+            return wrapped
+
+    network.lm_head = Wrapped(network.lm_head)
+    return nullcontext()
+
+
+def swap_blocks(network: Any) -> AbstractContextManager[None]:
+    layers = network.model.layers
+    layers[0], layers[1] = layers[1], layers[0]
+    return nullcontext()
+
+
+def add_block(network: Any) -> AbstractContextManager[None]:
+    network.model.layers.append(copy.deepcopy(network.model.layers[0]))
+    network.model.layers[-1].self_attn.layer_idx = len(network.model.layers) - 1
+    network.config.num_hidden_layers += 1
+    return nullcontext()
+
+
+REFUSED: dict[str, tuple[Change, str]] = {
+    "noise": (patch_mlp(lambda own, x: own(x) + torch.randn_like(x) / 10), "is not causal"),
+    "the future in an MLP": (patch_mlp(lambda own, x: own(x) + own(x.flip(1))), "is not causal"),
+    "a norm over the prompt": (patch_mlp(lambda own, x: own(x) / own(x).std()), "not causal|recorded run"),
+    "a mean over the batch": (patch_mlp(lambda own, x: own(x) - own(x).mean(0)), "not causal|recorded run"),
+    "the size of the batch": (patch_mlp(lambda own, x: own(x) * len(x)), "recorded run"),
+    "whether gradients are noted": (
+        patch_mlp(lambda own, x: own(x) * (1 + torch.is_grad_enabled())),
+        "logits of the recorded run",
+    ),
+    "attention that is not causal": (see_what_follows, "is not causal"),
+    "a mask that is not causal": (register_mask, "is not causal"),
+    "embeddings that depend on the length": (
+        lambda network: nullcontext(scale_embeddings(network.get_input_embeddings())),
+        "logits of the recorded run",
+    ),
+    "a cache of one's own": (run_after_a_cache, "attention reads 15 positions of a prompt of 12"),
+    "a wrapped unembedding": (wrap_unembedding, "is not one matrix"),
+    "blocks in another order": (swap_blocks, "not what they were when it was loaded: 1, 2"),
+    "one more block": (add_block, "not what they were when it was loaded: 4"),
+    "another type": (
+        lambda network: nullcontext(network.to(torch.float32)),
+        "was float64 when it was loaded; its weights are float32 now",
+    ),
+    "a block of another type": (
+        lambda network: nullcontext(network.model.layers[1].to(torch.bfloat16)),
+        "its weights are bfloat16 and float64 now",
+    ),
+    "results that are tuples": (
+        lambda network: nullcontext(setattr(network.config, "return_dict", False)),
+        "cannot be run: AttributeError: 'tuple' object has no attribute",
+    ),
+}
+"""Changes that can be seen in no number of one recorded run, and what is said of them."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_change_that_is_refused(name: str) -> None:
+    change, wrong = REFUSED[name]
+    model = load(name)
+    with change(model.network), pytest.raises(whyword.WhywordError, match=wrong) as caught:
+        list(explain_all(model, name))
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def move_embeddings(network: Any) -> AbstractContextManager[Any]:
+    hook = network.get_input_embeddings().register_forward_hook(lambda _module, _args, output: output * 1.3)
+    return _removed(hook)
+
+
+def hook_all_modules(network: Any) -> AbstractContextManager[Any]:
+    mlp = network.model.layers[0].mlp
+    hook = register_module_forward_hook(lambda module, _args, output: output * 1.3 if module is mlp else None)
+    return _removed(hook)
+
+
+@contextmanager
+def _removed(hook: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def default_type(_network: Any) -> Iterator[None]:
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def double_weights(network: Any) -> AbstractContextManager[None]:
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.data.mul_(1.1)  # unseen by torch's count of changes
+    return nullcontext()
+
+
+def normalise_weights(network: Any) -> AbstractContextManager[None]:
+    parametrizations.weight_norm(network.model.layers[0].self_attn.o_proj)
+    parametrizations.spectral_norm(network.model.layers[1].mlp.down_proj)
+    return nullcontext()
+
+
+EXPLAINED: dict[str, Change] = {
+    "dropout that is added": add_dropout,
+    "training": lambda network: nullcontext(network.train()),
+    "checkpoints of gradients": lambda network: nullcontext(
+        (network.train(), network.gradient_checkpointing_enable())
+    ),
+    "other weights": double_weights,
+    "weights that are computed": normalise_weights,
+    "other embeddings": move_embeddings,
+    "a hook on all modules": hook_all_modules,
+    "another default type": default_type,
+    "inference mode": lambda _: torch.inference_mode(),
+    "no gradients": lambda network: nullcontext(network.requires_grad_(False)),
+    "weights that are returned": lambda network: nullcontext(
+        (network.set_attn_implementation("eager"), setattr(network.config, "output_attentions", True))
+    ),
+}
+"""Changes after which the network is another one, which is explained."""
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_a_change_that_is_explained(name: str) -> None:
+    model = load(name)
+    with EXPLAINED[name](model.network):
+        for total, prompt in explain_all(model, name):
+            assert total == pytest.approx(own_difference(model.network, prompt), abs=1e-6)
+
+
+def test_a_cache_and_several_prompts() -> None:
+    model = load("")
+    run_after_a_cache(model.network, again=True)
+    with pytest.raises(whyword.ModelError, match="read 3 positions of a prompt of 12 or more"):
+        list(whyword.explain_batch(model, [LONG, SHORT], targets=5))
+
+
+def test_what_was_compared_of_one_position_is_not_taken_for_several() -> None:
+    """Whether positions depend on what follows is seen only where several are explained."""
+    network = build("llama", torch.float64)
+    model = whyword.load(network)
+    scale_embeddings(network.get_input_embeddings())
+    whyword.explain(model, LONG, target=5)
+    with pytest.raises(whyword.ProofError, match="position 10 of 12: logits of the recorded run"):
+        whyword.explain_continuation(model, LONG[:10], [*LONG[10:], 5], method="logit")
+
+
+def test_autocast_is_refused() -> None:
+    network = build("llama", torch.float32)
+    model = whyword.load(network)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for call in (lambda: whyword.explain(model, LONG, target=5), lambda: whyword.load(network)):
+            with pytest.raises(whyword.ModelError) as caught:
+                call()
+            assert "torch.autocast is on: LlamaForCausalLM (torch.float32) would be" in caught.value.wrong
+            assert "outside it" in caught.value.remedy
+    whyword.explain(model, LONG, target=5)
+
+
+def test_what_was_compared_stays_compared_for_every_family(family: whyword.Model) -> None:
+    """A network that changes its own attributes while it runs is not another one on every call."""
+    whyword.explain(family, LONG, target=5, method="logit")
+    state = family.lengths.state
+    whyword.explain(family, LONG, target=5, method="logit")
+    assert family.lengths.state is state

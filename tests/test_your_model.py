@@ -1,0 +1,634 @@
+"""Models as people have them: adapters, wrappers, quantised, offloaded; classifiers; tokenizers."""
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaForSequenceClassification,
+)
+
+import whyword
+from whyword.doctor import diagnose
+from whyword.models.testing.shrink import randomise
+
+import toy_tokenizers
+from families import build, prompt_of
+
+METHODS = ("flow", "logit", "alti-logit", "gim", "gradient-x-input", "erasure")
+IDS = prompt_of(9)
+Change = Callable[[nn.Module], nn.Module]
+
+
+@torch.no_grad()
+def network_of(dtype: torch.dtype = torch.float32, kind: Any = LlamaForCausalLM, **options: Any) -> Any:
+    """A small network whose matrices are wide enough to be quantised in groups of 64."""
+    sizes = {"hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 2, "vocab_size": 128}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "attention_bias": True}
+    config = LlamaConfig(**{**sizes, **heads, **options})
+    return randomise(kind(config)).to(dtype).eval()
+
+
+def explain_all(model: whyword.Model, methods: tuple[str, ...] = METHODS) -> dict[str, torch.Tensor]:
+    """Explain by every method, and by neurons."""
+    compared = whyword.compare(model, IDS, target=5, foil=9, methods=list(methods))
+    neurons = whyword.neurons(model, IDS, target=5, foil=9)
+    updates = torch.cat([block.update for block in neurons.blocks])
+    return {name: compared[name].scores.double() for name in methods} | {"neurons": updates.double()}
+
+
+def require_same(
+    model: whyword.Model, other: whyword.Model, bound: float, names: tuple[str, ...] = (*METHODS, "neurons")
+) -> None:
+    """Require explanations of two models to be the same, relative to the largest number of each."""
+    ours, theirs = explain_all(model), explain_all(other)
+    for name in names:
+        scores = ours[name]
+        apart = (scores - theirs[name]).abs().max() / theirs[name].abs().max()
+        assert apart <= bound, (name, float(apart))
+
+
+def change_blocks(network: Any, change: Change) -> Any:
+    """Replace every projection of the blocks."""
+    for block in network.model.layers:
+        for path, module in list(block.named_modules()):
+            if isinstance(module, nn.Linear):
+                parent, _, name = path.rpartition(".")
+                setattr(block.get_submodule(parent), name, change(module))
+    return network
+
+
+# Adapters
+
+
+@pytest.mark.parametrize("kind", ["lora", "dora", "rslora", "conv1d", "ia3"])
+def test_adapters_are_explained_as_if_they_were_merged(kind: str) -> None:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    if kind == "conv1d":
+        base = build("gpt2", torch.float64)
+        config = peft.LoraConfig(target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True)
+    elif kind == "ia3":
+        base = network_of(torch.float64)
+        config = peft.IA3Config(
+            target_modules=["v_proj", "o_proj", "down_proj"], feedforward_modules=["down_proj"]
+        )
+    else:
+        base = network_of(torch.float64)
+        options = {"use_dora": kind == "dora", "use_rslora": kind == "rslora", "lora_dropout": 0.5}
+        config = peft.LoraConfig(
+            r=4, target_modules=["q_proj", "v_proj", "o_proj", "down_proj", "lm_head"], **options
+        )
+    adapted = peft.get_peft_model(base, config).double()
+    torch.manual_seed(1)
+    for name, parameter in adapted.named_parameters():
+        if "lora_" in name or "ia3_" in name:
+            parameter.data.normal_(1.0 if "magnitude" in name or "ia3" in name else 0.0, 0.2)
+    adapted.train()  # dropout is off in a recorded run, whatever the model's mode
+    merged = copy.deepcopy(adapted).eval().merge_and_unload()
+    model = whyword.load(adapted)
+    assert adapted.training
+    require_same(model, whyword.load(merged), 1e-9)
+    said = {"lora": "LoRA, rank 4", "dora": "DoRA, rank 4", "rslora": "rsLoRA, rank 4", "ia3": "IA3"}
+    assert said.get(kind, "LoRA, rank 8") in whyword.explain(model, IDS).to_dict()["model"]
+    assert diagnose(model, lengths=(3,)).flow_failure is None
+
+
+def test_the_active_adapter_is_explained(tmp_path: Path) -> None:
+    """Of several; also after another was switched on, and when all are off."""
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    base = network_of()
+    plain = whyword.explain(whyword.load(copy.deepcopy(base)), IDS, target=5, foil=9, method="alti-logit")
+    options = {"target_modules": ["o_proj", "v_proj"], "init_lora_weights": False}
+    base.add_adapter(peft.LoraConfig(r=4, **options), adapter_name="one")  # as transformers puts it in
+    base.add_adapter(peft.LoraConfig(r=2, **options), adapter_name="two")
+    seen = {}
+    for name in ("one", "two"):
+        base.set_adapter(name)
+        model = whyword.load(base)
+        assert model.name == f"LlamaForCausalLM + {name} (LoRA, rank {4 if name == 'one' else 2})"
+        seen[name] = whyword.explain(model, IDS, target=5, foil=9, method="alti-logit").scores
+    base.set_adapter("one")  # what was kept of the other's matrices is noticed to be out of date
+    again = whyword.explain(model, IDS, target=5, foil=9, method="alti-logit").scores
+    torch.testing.assert_close(again, seen["one"])
+    assert not torch.allclose(seen["one"], seen["two"], atol=1e-3)
+    base.disable_adapters()
+    off = whyword.load(base)
+    assert off.name == "LlamaForCausalLM"
+    torch.testing.assert_close(
+        whyword.explain(off, IDS, target=5, foil=9, method="alti-logit").scores,
+        plain.scores,
+        atol=1e-5,
+        rtol=1e-4,
+    )
+
+
+def test_an_adapter_folder_loads_its_base(tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    network_of().save_pretrained(tmp_path / "base")
+    base = AutoModelForCausalLM.from_pretrained(tmp_path / "base")
+    config = peft.LoraConfig(r=2, target_modules=["o_proj"], init_lora_weights=False)
+    adapted = peft.get_peft_model(base, config)
+    folder = tmp_path / "tuned"
+    adapted.save_pretrained(folder)
+    model = whyword.load(folder)
+    assert model.name == "base + tuned (LoRA, rank 2)"
+    expected = whyword.explain(whyword.load(adapted), IDS, target=5).scores
+    torch.testing.assert_close(whyword.explain(model, IDS, target=5).scores, expected)
+    (tmp_path / "base").rename(tmp_path / "gone")
+    with pytest.raises(
+        whyword.ModelError, match=r"base model of the adapter tuned is not there: .*\nPut it there"
+    ):
+        whyword.load(folder)
+    written = folder / "adapter_config.json"
+    for name, expected_line in (
+        ("someone/base", r"cannot be loaded\. 'someone/base' is not in the local cache"),
+        (None, r"does not name the base model of the adapter \(base_model_name_or_path is None\)"),
+    ):
+        written.write_text(json.dumps({**json.loads(written.read_text()), "base_model_name_or_path": name}))
+        with pytest.raises(whyword.ModelError, match=expected_line):
+            whyword.load(folder)
+    written.write_text("{")
+    with pytest.raises(whyword.ModelError, match=r"adapter_config\.json cannot be read"):
+        whyword.load(folder)
+
+
+def test_virtual_tokens_are_refused() -> None:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    tuned = peft.get_peft_model(
+        network_of(), peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)
+    )
+    with pytest.raises(
+        whyword.ModelError, match=r"\(PROMPT_TUNING\) puts 3 virtual tokens .*\n.*get_base_model"
+    ):
+        whyword.load(tuned)
+
+
+# Wrappers
+
+
+@pytest.mark.parametrize("how", ["wrapped", "in place", "blocks"])
+def test_compiled_models_run_as_they_are_written(how: str, capfd: pytest.CaptureFixture[str]) -> None:
+    network = network_of()
+    expected = explain_all(whyword.load(network))
+    source = network
+    if how == "wrapped":
+        source = torch.compile(network)
+    elif how == "in place":
+        network.compile()
+    else:
+        for index, block in enumerate(network.model.layers):
+            network.model.layers[index] = torch.compile(block)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    found = explain_all(whyword.load(source))
+    assert not torch._dynamo.utils.counters["frames"]
+    assert all(torch.equal(found[name], scores) for name, scores in expected.items())
+    assert capfd.readouterr().err == ""
+    if how == "in place":
+        assert network._compiled_call_impl is not None  # as it was
+
+
+def test_parallel_wrappers_come_off(tmp_path: Path) -> None:
+    network = network_of()
+    assert whyword.load(nn.DataParallel(network)).network is network
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        wrapped = torch.compile(nn.parallel.DistributedDataParallel(network))
+        assert whyword.load(wrapped).network is network
+        fsdp = pytest.importorskip("torch.distributed.fsdp")
+        sharded = network_of()
+        fsdp.fully_shard(sharded)
+        with pytest.raises(whyword.ModelError, match=r"sharded over processes \(FSDP\).*\nSave it whole"):
+            whyword.load(sharded)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_pipeline_gives_model_and_tokenizer() -> None:
+    from transformers import pipeline
+
+    tokenizer = toy_tokenizers.make("byte-level")
+    network = build("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=256)
+    model = whyword.load(pipeline("text-generation", model=network, tokenizer=tokenizer))
+    assert (model.network, model.tokenizer) == (network, tokenizer)
+    with pytest.raises(whyword.ModelError, match="cannot be loaded from a dict"):
+        whyword.load({"model": network})
+
+
+# Quantised
+
+
+def _bitsandbytes(bits: int) -> Change:
+    bnb = pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
+
+    def change(module: Any) -> nn.Module:
+        sizes = module.in_features, module.out_features, module.bias is not None
+        made = (
+            bnb.nn.Linear4bit(*sizes, compute_dtype=torch.float32, quant_type="nf4")
+            if bits == 4
+            else bnb.nn.Linear8bitLt(*sizes, has_fp16_weights=False, threshold=6.0)
+        )
+        made.load_state_dict(module.state_dict())
+        return made.to("cpu").requires_grad_(False).eval()
+
+    return change
+
+
+def _quanto(weights: str, activations: str | None = None) -> Change:
+    quanto = pytest.importorskip("optimum.quanto", reason="optimum-quanto is not installed")
+
+    def change(module: nn.Module) -> nn.Module:
+        held = nn.Sequential(module)
+        quanto.quantize(held, weights=weights, activations=activations)
+        quanto.freeze(held)
+        return held[0]
+
+    return change
+
+
+def _torchao(bits: int) -> Change:
+    ao = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
+    config = ao.Int8WeightOnlyConfig() if bits == 8 else ao.IntxWeightOnlyConfig(weight_dtype=torch.int4)
+
+    def change(module: nn.Module) -> nn.Module:
+        held = nn.Sequential(module)
+        ao.quantize_(held, config)
+        return held[0]
+
+    return change
+
+
+def _torchao_dynamic() -> Change:
+    ao = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
+
+    def change(module: nn.Module) -> nn.Module:
+        held = nn.Sequential(module)
+        ao.quantize_(held, ao.Int8DynamicActivationInt8WeightConfig())
+        return held[0]
+
+    return change
+
+
+def _hqq(bits: int) -> Change:
+    hqq = pytest.importorskip("hqq.core.quantize", reason="hqq is not installed")
+    config = hqq.BaseQuantizeConfig(nbits=bits, group_size=64)
+    return lambda module: hqq.HQQLinear(module, config, compute_dtype=torch.float32, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("make", "exactness", "bound"),
+    [
+        pytest.param(lambda: _bitsandbytes(4), None, 2e-2, id="bitsandbytes 4"),
+        pytest.param(lambda: _bitsandbytes(8), "int8", 6e-2, id="bitsandbytes 8"),
+        pytest.param(lambda: _quanto("qint8"), "float32", 1e-4, id="quanto 8"),
+        pytest.param(lambda: _quanto("qint4"), "float32", 1e-4, id="quanto 4"),
+        pytest.param(lambda: _torchao(8), "float32", 1e-4, id="torchao 8"),
+        pytest.param(lambda: _torchao(4), "float32", 1e-4, id="torchao 4"),
+        pytest.param(lambda: _hqq(4), "float32", 1e-4, id="HQQ 4"),
+        pytest.param(lambda: _torchao_dynamic(), "int8", 6e-2, id="torchao dynamic"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_quantised_models_are_explained_by_the_weights_that_they_apply(
+    make: Callable[[], Change], exactness: str | None, bound: float
+) -> None:
+    """The same as a plain network with these weights, within rounding of the type that kernels compute in."""
+    change = make()
+    quantised = change_blocks(network_of(), change)
+    model = whyword.load(quantised)
+    if exactness is not None:
+        assert str(model.exactness) == f"torch.{exactness}"
+    plain = network_of()
+    for block, own in zip(plain.model.layers, quantised.model.layers, strict=True):
+        for path, module in block.named_modules():
+            if isinstance(module, nn.Linear):
+                applied = own.get_submodule(path)
+                with torch.no_grad():
+                    at_zero = applied(torch.zeros(1, module.in_features))
+                    module.weight.copy_((applied(torch.eye(module.in_features)) - at_zero).T)
+                    module.bias = None if module.bias is None else nn.Parameter(at_zero[0])
+    exact = model.exactness == torch.float32
+    methods = (
+        (*METHODS, "neurons") if exact else ("flow", "logit", "alti-logit", "gim")
+    )  # others rerun the network
+    require_same(model, whyword.load(plain), bound, methods)
+    found = diagnose(model, lengths=(3,))
+    assert found.proven
+    assert found.flow_failure is None
+    said = whyword.explain(model, IDS).to_dict()["computed_in"]
+    assert said == {"int8": "float32, projections read 8 bits", "float32": "float32"}.get(
+        exactness or said, said
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_activations_that_are_quantised_too_coarsely_are_refused() -> None:
+    dynamic: Any = torch.ao.quantization.quantize_dynamic(
+        network_of(), {nn.Linear}
+    )  # by tensor, not by token
+    with pytest.raises(
+        whyword.ModelError, match=r"largest number of all positions: .*\nQuantise weights only"
+    ):
+        whyword.load(dynamic)
+    network = change_blocks(network_of(), _quanto("qint8", "qint8"))
+    with pytest.raises(
+        whyword.ModelError,
+        match=r"Block 1: self_attn\.q_proj \(QLinear\) does not map linearly: .*\nIt quantises",
+    ):
+        whyword.load(network)
+
+
+def test_a_quantised_unembedding() -> None:
+    change = _quanto("qint8")
+    network = network_of()
+    network.lm_head = change(network.lm_head)
+    plain = network_of()
+    with torch.no_grad():
+        plain.lm_head.weight.copy_(network.lm_head(torch.eye(128)).T)
+    require_same(whyword.load(network), whyword.load(plain), 1e-4)
+
+
+# Offloaded
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_offloaded_weights_are_fetched_and_left_where_they_are(family: str, tmp_path: Path) -> None:
+    network = build(family, torch.float32)
+    network.save_pretrained(tmp_path / "model")
+    stack, blocks = ("model", "layers") if family == "llama" else ("transformer", "h")
+    places = {f"{stack}.{name}": "cpu" for name, _ in network.get_submodule(stack).named_children()}
+    del places[f"{stack}.{blocks}"]
+    places |= {
+        f"{stack}.{blocks}.{index}": "disk"
+        for index in range(len(network.get_submodule(stack).get_submodule(blocks)))
+    }
+    places |= {"lm_head": "cpu"}
+    offloaded = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "model", device_map=places, offload_folder=tmp_path / "weights", dtype=torch.float32
+    )
+    elsewhere = [name for name, parameter in offloaded.named_parameters() if parameter.is_meta]
+    assert len(elsewhere) > len(places)
+    model = whyword.load(offloaded)
+    require_same(model, whyword.load(tmp_path / "model"), 1e-5)
+    assert diagnose(model, lengths=(3,)).proven
+    assert [name for name, parameter in offloaded.named_parameters() if parameter.is_meta] == elsewhere
+
+
+# Half precision
+
+
+def test_half_precision_is_computed_in_float32_where_the_cpu_is_slow_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from whyword.models import half_precision
+
+    monkeypatch.setenv("WHYWORD_CACHE", str(tmp_path / "cache"))
+    network = build("llama", torch.bfloat16)
+    network.save_pretrained(tmp_path / "model")
+    measured = half_precision.compare_speed(torch.bfloat16)
+    kept = tmp_path / "cache" / "processor" / "bfloat16.json"
+    record = json.loads(kept.read_text())
+    assert record["ratio"] == measured == half_precision.compare_speed(torch.bfloat16)
+    kept.write_text(json.dumps({**record, "ratio": 60.0}))  # as if this were another machine
+    slow = whyword.load(tmp_path / "model")
+    assert slow.dtype == torch.float32
+    said = whyword.explain(slow, IDS).to_dict()["computed_in"]
+    assert said == "float32 (the checkpoint is bfloat16)"
+    assert whyword.load(tmp_path / "model", dtype="bfloat16").dtype == torch.bfloat16
+    assert whyword.load(network).dtype == torch.bfloat16  # taken as it is
+    monkeypatch.setattr(half_precision, "_LARGE", 1)
+    assert half_precision.advise(network) == (
+        "The model is bfloat16, which takes this CPU 60 × as long as float32: model.float() before "
+        "whyword.load is faster."
+    )
+    kept.write_text(json.dumps({**record, "ratio": 1.0}))
+    assert whyword.load(tmp_path / "model").computed_in == "bfloat16"
+    assert half_precision.advise(network) is None
+    kept.write_text("{")
+    assert half_precision.compare_speed(torch.bfloat16) != 1.0  # damaged: measured anew
+
+
+# Classifiers
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_classes_are_explained_like_words(family: str, tmp_path: Path) -> None:
+    config = build(family, torch.float32).config
+    config.num_labels, config.pad_token_id = 3, 0
+    config.id2label, config.label2id = {0: "sad", 1: "glad", 2: "mad"}, {"sad": 0, "glad": 1, "mad": 2}
+    with torch.no_grad():
+        network = randomise(AutoModelForSequenceClassification.from_config(config)).float().eval()
+    network.save_pretrained(tmp_path)
+    with torch.no_grad():
+        own = network(input_ids=torch.tensor([IDS])).logits[0]
+    for model in (whyword.load(network), whyword.load(tmp_path)):
+        assert model.labels == ("sad", "glad", "mad")
+        for method in METHODS:
+            explained = whyword.explain(model, IDS, target="Glad", foil=2, method=method)
+            assert explained.ledger.logit == pytest.approx(float(own[1] - own[2]), rel=1e-4)
+            assert (explained.target.text, explained.foil.text) == ("glad", "mad")
+    found = whyword.predict(model, IDS)
+    assert [choice.id for choice in found] == own.argsort(descending=True).tolist()
+    assert {*whyword.neurons(model, IDS, target="sad").named[0].promotes} == {"sad", "glad", "mad"}
+    with pytest.raises(whyword.InputError, match=r"no class 'bad'\.\nClasses: sad, glad, mad \(0 to 2\)"):
+        whyword.explain(model, IDS, target="bad")
+    with pytest.raises(whyword.InputError, match="predicts classes"):
+        whyword.explain_continuation(model, IDS)
+
+
+# Tokenizers
+
+
+def test_tokenizers_of_other_kinds(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import ByT5Tokenizer
+
+    network = build("llama", torch.float32, vocab_size=500, max_position_embeddings=256)
+    letters = Tokenizer(
+        models.WordLevel({letter: index for index, letter in enumerate("?abcdeghinoprstT ")}, "?")
+    )
+    letters.pre_tokenizer, letters.decoder = pre_tokenizers.Split("", "isolated"), decoders.Fuse()
+    raw = toy_tokenizers.make("byte-level")
+    raw.save_pretrained(tmp_path)
+    for tokenizer, pieces in (
+        (raw.backend_tokenizer, ["The", " painter", " has"]),
+        (tmp_path, ["The", " painter", " has"]),
+        (letters, list("The painter has")),
+        (ByT5Tokenizer(), list("The painter has")),
+    ):
+        model = whyword.load(network, tokenizer=tokenizer, start="none")
+        explained = whyword.explain(model, "The painter has", target="a", foil="i")
+        assert [token.text for token in explained.tokens][: len(pieces)] == pieces
+        assert explained.target.text.strip() == "a"
+    with pytest.raises(
+        whyword.ModelError, match=r"^dict \(builtins\) is not a tokenizer .*\nPass one of transformers"
+    ):
+        whyword.load(network, tokenizer={})
+
+
+def test_missing_sentencepiece_is_named(tmp_path: Path) -> None:
+    """In a process of its own, in which it cannot be imported."""
+    sentencepiece = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(toy_tokenizers.CORPUS),
+        model_prefix=str(tmp_path / "source"),
+        vocab_size=120,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    (tmp_path / "source.model").rename(tmp_path / "source.spm")
+    (tmp_path / "target.spm").write_bytes((tmp_path / "source.spm").read_bytes())
+    build("marian", torch.float32).save_pretrained(tmp_path)
+    (tmp_path / "vocab.json").write_text('{"</s>": 0, "<unk>": 1, "<pad>": 2}')
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "MarianTokenizer"}')
+    script = (
+        "import sys; sys.modules['sentencepiece'] = None\n"
+        "import whyword\n"
+        f"try: whyword.load({str(tmp_path)!r})\n"
+        "except whyword.ModelError as error: print(error)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (
+        "needs sentencepiece, which is not installed.\nInstall it: pip install 'whyword[translate]'."
+        in ran.stdout
+    )
+
+
+# All of them, by every public function
+
+
+def _tune(**options: Any) -> Any:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    return peft.get_peft_model(_with_vocabulary(), peft.LoraConfig(init_lora_weights=False, **options))
+
+
+def _with_vocabulary(kind: Any = LlamaForCausalLM, **options: Any) -> Any:
+    return network_of(kind=kind, vocab_size=len(TOKENIZER), pad_token_id=0, **options)
+
+
+def _offload() -> Any:
+    from accelerate import cpu_offload
+
+    return cpu_offload(_with_vocabulary(), execution_device=torch.device("cpu"))
+
+
+TOKENIZER = toy_tokenizers.make("byte-level")
+TABLE: dict[str, Callable[[], Any]] = {
+    "LoRA": lambda: _tune(target_modules="all-linear"),
+    "LoRA on 4 bits": lambda: _tune_quantised(),
+    "bitsandbytes 8": lambda: change_blocks(_with_vocabulary(), _bitsandbytes(8)),
+    "quanto": lambda: change_blocks(_with_vocabulary(), _quanto("qint4")),
+    "compiled": lambda: torch.compile(_with_vocabulary()),
+    "offloaded": _offload,
+    "bfloat16": lambda: _with_vocabulary().bfloat16(),
+    "classifier": lambda: _with_vocabulary(LlamaForSequenceClassification, num_labels=12),
+}
+
+
+def _tune_quantised() -> Any:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    network = change_blocks(_with_vocabulary(), _bitsandbytes(4))
+    config = peft.LoraConfig(target_modules=["o_proj", "down_proj"], init_lora_weights=False)
+    return peft.get_peft_model(network, config)
+
+
+@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.filterwarnings("ignore")
+def test_every_function_explains_or_refuses_in_two_lines(name: str, tmp_path: Path) -> None:
+    """Never a traceback; what is explained was proven."""
+    model = whyword.load(TABLE[name](), TOKENIZER)
+    words = {"target": 0, "foil": 1} if name == "classifier" else {"target": "has", "foil": "have"}
+    text = "A report about the painter"
+    assert (
+        len(explain_all(model, ("flow", "logit", "alti-logit", "gim", "erasure", "attention-rollout"))) == 7
+    )
+    explained = whyword.explain(model, text, **words, method="alti-logit")
+    assert whyword.read(explained.save(tmp_path / "e.json") or tmp_path / "e.json").model == model.name
+    assert whyword.account(explained).scores.isfinite().all()
+    assert len(whyword.predict(model, text, top=2)) == 2
+    assert whyword.mixing(model, text).isfinite().all()
+    assert len(list(whyword.explain_batch(model, [text, text[:9]], targets=[words["target"]] * 2))) == 2
+    if name != "classifier":
+        assert whyword.explain_continuation(model, text, new_tokens=2).sum().scores.isfinite().all()
+    if name == "LoRA on 4 bits":
+        assert whyword.evaluate(model, ["builtin-aga"], tmp_path / "run", limit=2, methods=["logit", "flow"])
+    for call in (whyword.explain_translation, partial(whyword.align, translation=text)):
+        with pytest.raises(whyword.InputError, match=r"^.+\n.+$"):
+            call(model, text)
+    found = diagnose(model, lengths=(5,))
+    assert found.proven, found.failure
+    assert found.flow_failure is None
+
+
+@pytest.mark.parametrize("kind", ["LoRA", "quanto"])
+def test_translation_models_too(kind: str) -> None:
+    network = build("marian", torch.float32)
+    if kind == "LoRA":
+        peft = pytest.importorskip("peft", reason="peft is not installed")
+        config = peft.LoraConfig(r=2, target_modules=["v_proj", "out_proj", "fc2"], init_lora_weights=False)
+        adapted = peft.get_peft_model(network, config)
+        plain = whyword.load(copy.deepcopy(adapted).merge_and_unload())
+        model = whyword.load(adapted)
+        for method in ("flow", "logit", "alti-logit"):
+            ours, theirs = (
+                whyword.explain_translation(each, IDS, IDS[::-1], method=method) for each in (model, plain)
+            )
+            torch.testing.assert_close(ours.scores, theirs.scores, atol=1e-4, rtol=1e-3)
+    else:
+        change = _quanto("qint8")
+        for module in [each for each in network.modules() if hasattr(each, "out_proj")]:
+            module.out_proj = change(module.out_proj)
+        found = whyword.explain_translation(whyword.load(network), IDS, IDS[::-1], method="flow")
+        assert found.scores.isfinite().any()
+
+
+# Devices
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_other_devices(device: str) -> None:
+    present = torch.cuda.is_available() if device == "cuda" else torch.backends.mps.is_available()
+    if not present:
+        pytest.skip(f"no {device} device here")
+    require_same(whyword.load(network_of().to(device)), whyword.load(network_of()), 1e-3)
+
+
+class _Inverting(TorchDispatchMode):
+    """A device on which products of one shape come out with the wrong sign, unseen by autograd."""
+
+    def __init__(self, read: int) -> None:
+        super().__init__()
+        self.shapes = (len(IDS), read), (read, 128)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        factors = {torch.ops.aten.mm.default: args[:2], torch.ops.aten.addmm.default: args[1:3]}.get(func)
+        wrong = factors is not None and tuple(tuple(each.shape) for each in factors) == self.shapes
+        return -output if wrong else output
+
+
+@pytest.mark.parametrize(
+    ("read", "method"), [(128, "logit"), (128, "alti-logit"), (128, "flow"), (192, "flow"), (192, "neurons")]
+)
+def test_a_device_that_silently_gives_the_opposite_is_caught(read: int, method: str) -> None:
+    """As MPS does for some products; the model's own logits are wrong, and so is an untouched run's."""
+    model = whyword.load(network_of())
+    explain: Any = whyword.neurons if method == "neurons" else partial(whyword.explain, method=method)
+    with (
+        _Inverting(read),
+        pytest.raises(whyword.ProofError, match="does not fit the model, so nothing is shown"),
+    ):
+        explain(model, IDS, target=5, foil=9)
