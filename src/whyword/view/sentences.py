@@ -21,7 +21,7 @@ from ..document.kinds import (
 from ..lazy import find_at
 from .answer_sentences import count_start, decide, name_quantity, name_strongest, warn_of_sink
 from .quoting import Sentence, capitalise, join, quote, write_exponent, write_plain, write_signed
-from .verdict import give_verdict
+from .verdict import find_reading_depth, give_verdict
 
 __all__ = [
     "add_wording",
@@ -250,8 +250,8 @@ def _cover_logit(document: Document) -> str:
         return f"Scores in {measure.unit}: {measure.summary}. They do not add up to {whole}.{blind}"
     if measure.sum_of == "difference":
         first, scores = count_start(document), document["scores"]
-        flow = document.get("flow")
-        biases = ledger["logit"] - sum(scores) if flow is None else flow["bias"][flow["depth"]]
+        flow, depth = document.get("flow"), find_reading_depth(document) if document.get("flow") else 0
+        biases = ledger["logit"] - sum(scores) if flow is None else flow["bias"][depth]
         parts = [f"Words ({write_signed(float(sum(scores[first:])), 3)})"]
         parts += [f"start ({write_signed(float(sum(scores[:first])), 3)})"] if first else []
         return f"{', '.join(parts)} and biases ({write_signed(float(biases), 3)}) add up to {whole}."

@@ -64,7 +64,7 @@ function sidesTable(found) {
       "tr",
       {},
       heading(name, "row"),
-      element("td", { class: "token" }, side.model),
+      element("td", { class: "words" }, side.model),
       element("td", { class: "part-text" }, visibleText(side.text, PROSE)),
       ...chances,
       element("td", {}, found.first.foils.length > 0 ? signed(side.logit, 3) : plain(side.logit, 3)),
