@@ -79,6 +79,12 @@ def make_results() -> dict[str, Any]:
         "alignment, empty": whyword.align(translator, [], []),
         "parts": explained.by("word"),
         "parts, spans": whyword.explain(llama, PROMPT, method="flow").by(spans={"who": (2, 8)}),
+        "difference": whyword.difference(
+            *(whyword.explain(gpt2, text, **asked) for text in (PROMPT, "The report about this & that"))
+        ),
+        "difference, one row": whyword.difference(
+            *(whyword.explain(model, PROMPT, **asked, method="attention") for model in (gpt2, llama))
+        ),
         "compared parts": compare_parts(gpt2, PROMPT, "word", **asked, methods=["flow", "erasure"]),
         "support": whyword.explain_continuation(llama, PROMPT, "has been. They have.").by(columns="word"),
         "prediction": whyword.predict(gpt2, PROMPT, top=3),

@@ -193,7 +193,8 @@ def test_the_python_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     names = run_blocks("index.md")
     assert {path.name for path in tmp_path.iterdir()} == {
-        f"e.{ending}" for ending in ("json", "html", "tex", "png", "svg", "csv")
+        *(f"e.{ending}" for ending in ("json", "html", "tex", "png", "svg", "csv")),
+        "difference.html",
     }
     assert [word for word, _ in names["again"].words()] == [
         "start",

@@ -169,7 +169,10 @@ def test_the_description_names_every_route(client: httpx.Client) -> None:
     description = client.get("/api/openapi.json").json()
     assert sorted(description["paths"]) == [
         f"/api/{name}"
-        for name in ("compare", "continue", "explain", "models", "neurons", "predict", "support", "translate")
+        for name in (
+            *("compare", "continue", "difference", "explain"),
+            *("models", "neurons", "predict", "support", "translate"),
+        )
     ]
 
 
@@ -510,7 +513,7 @@ def test_the_command_says_what_it_needs() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "needs FastAPI and uvicorn, which are not installed (uvicorn)" in done.stderr
-    assert "pip install 'whyword[serve]'" in done.stderr
+    assert "pip install '.[serve]'" in done.stderr
 
 
 def test_the_command_refuses_a_port_that_is_taken() -> None:

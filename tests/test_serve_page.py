@@ -880,3 +880,32 @@ def test_something_is_painted_before_models_are_known(browser: Any, address: str
     tab.get_by_role("textbox", name="Prompt").wait_for()
     assert tab.get_by_role("textbox", name="Prompt").input_value() == "The keys to the cabinet"
     tab.context.close()
+
+
+def test_the_difference_of_two_prompts_and_of_two_models(
+    show: Show, toy: whyword.Model, plain_toy: whyword.Model
+) -> None:
+    second = "A report about the painter"
+    tab = show(f"#prompt={PROMPT}&target=has&foil=have&view=difference&versus={second}")
+    asked: dict[str, Any] = {"target": "has", "foil": "have"}
+    first = whyword.explain(toy, PROMPT, **asked)
+    numbers = ".ranking tfoot td"
+    for expected in (
+        whyword.difference(first, whyword.explain(toy, second, **asked)),
+        whyword.difference(first, whyword.explain(plain_toy, PROMPT, **asked)),
+    ):
+        read = [float(text.replace("−", "-")) for text in tab.locator(numbers).all_text_contents() if text]
+        assert read == pytest.approx(
+            [expected.first.logit, expected.second.logit, expected.difference], abs=6e-4
+        )
+        assert len(rows_of(tab, ".ranking tbody tr")) >= len(expected.words)
+        assert "goes from" in tab.locator(".answer").text_content()
+        tab.get_by_role("textbox", name="Second prompt").fill("")
+        tab.locator("#models").get_by_label("other").check()
+        settle(tab)
+    assert tab.locator(".column").count() == 1
+
+
+def test_a_difference_needs_two(show: Show) -> None:
+    tab = show(f"#prompt={PROMPT}&view=difference", state="error")
+    assert "Type a second prompt, or choose two models." in tab.locator("#notice").text_content()

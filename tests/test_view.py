@@ -434,3 +434,36 @@ def test_pictures_of_heads_and_neurons(model: whyword.Model, tmp_path: Path) -> 
     assert f">{strongest.neuron}<" in picture
     found.save(tmp_path / "neurons.png")
     assert (tmp_path / "neurons.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_fonts_that_were_installed_later_are_found(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """matplotlib keeps its list of fonts in a file: here one from before a font was installed."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+    from matplotlib.font_manager import findSystemFonts, fontManager
+    from matplotlib.ft2font import FT2Font
+
+    from whyword.view import plot_fonts
+
+    own = {font.fname for font in fontManager.ttflist if "mpl-data" in font.fname}
+    plain = next(path for path in own if path.endswith("DejaVuSans.ttf"))
+    drawn = set(FT2Font(plain).get_charmap())
+    installed = [path for path in findSystemFonts() if path.endswith((".ttf", ".otf")) and path not in own]
+    having = {path: set(FT2Font(path).get_charmap()) - drawn for path in installed}
+    path, more = max(having.items(), key=lambda item: len(item[1]), default=("", set()))
+    letters = [code for code in sorted(more) if chr(code).isalpha()]
+    if not letters:
+        pytest.skip("no font is installed that has letters matplotlib's own lacks")
+    monkeypatch.setattr(fontManager, "ttflist", [font for font in fontManager.ttflist if font.fname in own])
+    monkeypatch.setattr(plot_fonts, "_FONTS", (FT2Font(path).family_name,))
+    monkeypatch.setattr(plot_fonts, "_LOOKED_AT", set())
+    fontManager._findfont_cached.cache_clear()  # type: ignore[attr-defined]
+    with plot_fonts.drawing():
+        figure = Figure()
+        figure.text(0.5, 0.5, chr(letters[0]))
+        plot_fonts.write_figure(figure, "png")
+    assert "boxes are drawn" not in caplog.text
+    assert not plot_fonts.find_new_fonts()
+    fontManager._findfont_cached.cache_clear()  # type: ignore[attr-defined]

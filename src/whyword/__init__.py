@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .results.prompt_parts import PromptParts
     from .results.reading_back import read
     from .results.translation import Translation
+    from .results.two_explanations import Difference, difference
     from .runs.progress import show_progress
     from .tokens import Tokens
 
@@ -41,6 +42,7 @@ __all__ = [
     "Alignment",
     "Comparison",
     "Continuation",
+    "Difference",
     "Explanation",
     "FilledPrompt",
     "InputError",
@@ -59,6 +61,7 @@ __all__ = [
     "compare",
     "compare_batch",
     "compare_parts",
+    "difference",
     "evaluate",
     "explain",
     "explain_batch",
@@ -82,6 +85,7 @@ __getattr__ = look_up_in(
         "Alignment": "alignment.alignment",
         "Comparison": "results.comparison",
         "Continuation": "results.continuation",
+        "Difference": "results.two_explanations",
         "Explanation": "results.explanation",
         "FilledPrompt": "ask.filled_prompt",
         "Ledger": "ledger",
@@ -96,6 +100,7 @@ __getattr__ = look_up_in(
         "compare": "pipeline.one_prompt",
         "compare_batch": "pipeline.many_prompts",
         "compare_parts": "pipeline.compared_by_part",
+        "difference": "results.two_explanations",
         "evaluate": "evaluation",
         "explain": "pipeline.one_prompt",
         "explain_batch": "pipeline.many_prompts",

@@ -14,6 +14,7 @@ __all__ = [
     "COMPARED_PARTS_SCHEMA",
     "COMPARISON_SCHEMA",
     "CONTINUATION_SCHEMA",
+    "DIFFERENCE_SCHEMA",
     "KINDS",
     "NEURONS_SCHEMA",
     "PARTS_SCHEMA",
@@ -38,6 +39,7 @@ COMPARED_PARTS_SCHEMA = "whyword.compared-parts/1"
 PARTS_SCHEMA = "whyword.parts/1"
 PREDICTION_SCHEMA = "whyword.prediction/1"
 SUPPORT_SCHEMA = "whyword.support/1"
+DIFFERENCE_SCHEMA = "whyword.difference/1"
 NEURONS_SCHEMA = "whyword.neurons/1"
 SURVEY_SCHEMA = "whyword.survey/1"
 ANSWERS_SCHEMA = "whyword.answers/1"
@@ -47,6 +49,7 @@ ALIGNMENT_SCHEMA = "whyword.alignment/1"
 
 _JSON = {".json": "view.saving:render_json"}
 _HTML = {".html": "view.html:render_html"}
+_UNITS = {**_JSON, **_HTML, ".csv": "view.unit_tables:render_unit_csv"}
 _SCORES = {
     **_JSON,
     **_HTML,
@@ -55,6 +58,14 @@ _SCORES = {
     ".csv": "view.data_frames:render_csv",
 }
 """What shows scores of tokens."""
+
+
+def _draw(home: str, plot: str, csv: str, latex: str) -> dict[str, str]:
+    """Name what renders a kind in every format, all of it in one module."""
+    pictures = dict.fromkeys((".png", ".svg"), f"{home}:{plot}")
+    return {**_JSON, **_HTML, ".tex": f"{home}:{latex}", **pictures, ".csv": f"{home}:{csv}"}
+
+
 _SCORES_FRAME = "view.data_frames:make_frame"
 _WIDE_FRAME = "view.data_frames:make_wide_frame"
 _HEADS = {"head": dict.fromkeys((".png", ".svg"), "view.unit_plots:render_heads")}
@@ -145,13 +156,7 @@ KINDS: tuple[Kind, ...] = (
         result="results.prompt_parts:PromptParts",
         declared="results.prompt_parts:PromptParts",
         terminal="view.part_bars:print_parts",
-        formats={
-            **_JSON,
-            **_HTML,
-            ".tex": "view.part_bars:render_parts_latex",
-            **dict.fromkeys((".png", ".svg"), "view.part_bars:plot_parts"),
-            ".csv": "view.part_bars:render_parts_csv",
-        },
+        formats=_draw("view.part_bars", "plot_parts", "render_parts_csv", "render_parts_latex"),
         frame="view.part_bars:make_parts_frame",
         wording="view.part_bars:describe_parts",
     ),
@@ -188,6 +193,18 @@ KINDS: tuple[Kind, ...] = (
         wording="view.support_table:describe_support",
     ),
     Kind(
+        name="difference",
+        schema=DIFFERENCE_SCHEMA,
+        result="results.two_explanations:Difference",
+        declared="results.two_explanations:Difference",
+        terminal="view.difference_table:print_difference",
+        formats=_draw(
+            "view.difference_table", "plot_difference", "render_difference_csv", "render_difference_latex"
+        ),
+        frame="view.difference_table:make_difference_frame",
+        wording="view.difference_table:describe_difference",
+    ),
+    Kind(
         name="prediction",
         schema=PREDICTION_SCHEMA,
         result="results.prediction:Prediction",
@@ -202,12 +219,7 @@ KINDS: tuple[Kind, ...] = (
         result="inside.neurons:Neurons",
         declared="inside.neuron_records:NeuronsDocument",
         terminal="view.unit_tables:print_neurons",
-        formats={
-            **_JSON,
-            **_HTML,
-            **dict.fromkeys((".png", ".svg"), "view.unit_plots:render_neurons"),
-            ".csv": "view.unit_tables:render_unit_csv",
-        },
+        formats={**_UNITS, **dict.fromkeys((".png", ".svg"), "view.unit_plots:render_neurons")},
         by="neuron",
         frame="view.unit_tables:make_unit_frame",
         wording="view.sentences:describe_neurons",
@@ -218,12 +230,7 @@ KINDS: tuple[Kind, ...] = (
         result="inside.survey:Survey",
         declared="inside.survey_records:SurveyDocument",
         terminal="view.unit_tables:print_survey",
-        formats={
-            **_JSON,
-            **_HTML,
-            **dict.fromkeys((".png", ".svg"), "view.unit_plots:render_survey"),
-            ".csv": "view.unit_tables:render_unit_csv",
-        },
+        formats={**_UNITS, **dict.fromkeys((".png", ".svg"), "view.unit_plots:render_survey")},
         frame="view.unit_tables:make_unit_frame",
         wording="view.sentences:describe_survey",
     ),

@@ -102,7 +102,7 @@ def read_adapter_folder(folder: Path) -> AdapterFolder | None:
     if find_spec("peft") is None:
         raise ModelError(
             f"{folder} holds an adapter, which peft loads, and peft is not installed.",
-            "Install it: pip install 'whyword[adapters]'.",
+            "Install it: pip install peft.",
         )
     return AdapterFolder(folder, _find_base(folder, base), revision if isinstance(revision, str) else None)
 

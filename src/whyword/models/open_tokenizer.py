@@ -66,7 +66,7 @@ def load_tokenizer(source: str, allowed: frozenset[str], options: dict[str, Any]
         if _needs_sentencepiece(source, error):
             raise ModelError(
                 f"The tokenizer of {source} needs sentencepiece, which is not installed.",
-                "Install it: pip install 'whyword[translate]'.",
+                "Install it: pip install sentencepiece.",
             ) from error
         raise ModelError(
             f"The tokenizer of {source} cannot be loaded: {first_line(error)}.",

@@ -18,7 +18,7 @@ from .work import BusyError, Cancelled, Job, Progress, follow
 __all__ = ["add_errors", "encode", "respond", "write_document", "write_lines"]
 
 _logger = logging.getLogger("whyword.serve")
-_GIVEN_UP = 499
+GIVEN_UP = 499
 """Status of a request whose client has disconnected; nobody reads it."""
 _FAILED = "The server failed.", "Its log says why."
 _SEE = "See /api/openapi.json for what can be asked."
@@ -51,7 +51,7 @@ async def write_document(request: Request, job: Job) -> Response:
         pass
     except Exception as error:
         return refuse(*_explain(error))
-    return Response(status_code=_GIVEN_UP)
+    return Response(status_code=GIVEN_UP)
 
 
 async def write_lines(request: Request, job: Job) -> AsyncIterator[bytes]:

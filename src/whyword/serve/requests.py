@@ -23,6 +23,8 @@ from ..tokens import Tokens
 from .access import Limits
 
 __all__ = [
+    "DEPTH",
+    "Choosing",
     "Comparing",
     "Continuing",
     "Explaining",
@@ -30,11 +32,14 @@ __all__ = [
     "Predicting",
     "RankingNeurons",
     "Supporting",
+    "Text",
     "Translating",
+    "Turn",
+    "name_method",
 ]
 
 
-def _name_one(names: Iterable[str]) -> Any:
+def name_method(names: Iterable[str]) -> Any:
     """Declare a field that takes one of several names; the library itself refuses others."""
     return Field(DEFAULT_METHOD, json_schema_extra={"enum": list(names)})
 
@@ -45,9 +50,7 @@ ShortText = Annotated[str, Field(min_length=1, max_length=200)]
 TokenId = Annotated[int, Field(ge=0, strict=True)]
 Word = TokenId | ShortText
 _FEW = Field(min_length=1, max_length=32, fail_fast=True)
-
-
-_DEPTH = Field(None, description="Where flow is read: 0 is before block 1; default: a tenth of the blocks.")
+DEPTH = Field(None, description="Where flow is read: 0 is before block 1; default: a tenth of the blocks.")
 
 
 class Turn(BaseModel):
@@ -144,8 +147,8 @@ class Predicting(Prompting):
 class Explaining(Choosing):
     """Why the target and not the foil, by one method."""
 
-    method: str = _name_one(METHODS)
-    depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
+    method: str = name_method(METHODS)
+    depth: Annotated[int, Field(ge=0, strict=True)] | None = DEPTH
     account: bool = Field(False, description="Put MLPs and the embedding on tokens too (heuristic).")
 
     def answer(self, model: Model, limits: Limits) -> Document:
@@ -192,8 +195,8 @@ class Continuing(Prompting):
     foil: Literal["auto", "runner-up"] | None = Field(
         "auto", description="At each position. auto: the best-ranked rival; runner-up; null: none."
     )
-    method: str = _name_one(METHODS)
-    depth: Annotated[int, Field(ge=0, strict=True)] | None = _DEPTH
+    method: str = name_method(METHODS)
+    depth: Annotated[int, Field(ge=0, strict=True)] | None = DEPTH
     new_tokens: int = Field(12, ge=1)
 
     def answer(self, model: Model, limits: Limits) -> Document:
@@ -261,7 +264,7 @@ class Translating(PostedQuestion):
     source: Text
     translation: Text | None = Field(None, description="Default: the model's own.")
     foil: PlacedFoil | None = None
-    method: str = _name_one(TRANSLATION_METHODS)
+    method: str = name_method(TRANSLATION_METHODS)
     source_language: str | None = None
     target_language: str | None = None
 

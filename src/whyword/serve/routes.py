@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -12,9 +13,10 @@ from .. import __version__
 from ..errors import InputError
 from ..models.model import Model
 from .access import LOCAL, Access, Limits
-from .answering import add_errors, encode, respond, write_document, write_lines
+from .answering import GIVEN_UP, add_errors, encode, respond, write_document, write_lines
 from .assets import read_assets
 from .description import ASKED, STREAM, TOLD, describe_server
+from .difference_request import Differing
 from .guard import Guard
 from .requests import (
     Comparing,
@@ -26,7 +28,7 @@ from .requests import (
     Supporting,
     Translating,
 )
-from .work import Desk
+from .work import Cancelled, Desk, Job, follow
 
 __all__ = ["make_application", "make_desk"]
 
@@ -72,11 +74,17 @@ def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI
     add_errors(application)
     assets, about = read_assets(), encode(describe_server(models, limits))
 
+    def find(name: str | None) -> str:
+        found = next(iter(models)) if name is None else name
+        if found not in models:
+            raise InputError(f"There is no model {found!r} here.", f"Models: {', '.join(models)}.")
+        return found
+
     async def answer(request: Request, question: PostedQuestion) -> Response:
-        name = next(iter(models)) if question.model is None else question.model
-        if name not in models:
-            raise InputError(f"There is no model {name!r} here.", f"Models: {', '.join(models)}.")
-        job = desk.submit(name, lambda: encode(question.answer(models[name], limits)))
+        name = find(question.model)
+        return await write(request, desk.submit(name, lambda: encode(question.answer(models[name], limits))))
+
+    async def write(request: Request, job: Job) -> Response:
         if STREAM in request.headers.get("accept", ""):
             return StreamingResponse(write_lines(request, job), media_type=STREAM)
         return await write_document(request, job)
@@ -106,6 +114,26 @@ def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI
     @application.post("/api/compare", summary="The same by several methods", **ASKED)
     async def compare(request: Request, question: Comparing) -> Response:
         return await answer(request, question)
+
+    @application.post("/api/difference", summary="What another prompt, or another model, changes", **ASKED)
+    async def difference(request: Request, question: Differing) -> Response:
+        name, other = find(question.model), find(question.versus_model or question.model)
+        if name == other:
+            return await answer(request, question)
+        # One after the other, each in the thread of its model: a model is never run in two threads.
+        found: list[Any] = []
+
+        def begin() -> bytes:
+            found.append(question.explain_first(models[name], limits))
+            return b""
+
+        try:
+            async for _ in follow(desk.submit(name, begin), request.is_disconnected):
+                pass
+        except Cancelled:
+            return Response(status_code=GIVEN_UP)
+        second = lambda: encode(question.explain_second(found[0], models[other], limits))  # noqa: E731
+        return await write(request, desk.submit(other, second))
 
     @application.post("/api/neurons", summary="The neurons that decide", **ASKED)
     async def neurons(request: Request, question: RankingNeurons) -> Response:

@@ -54,6 +54,8 @@ _PACKAGES = {
 """Packages of Debian and Ubuntu by the first word of a character's name."""
 _OTHERS = "fonts-noto-core"
 _MISSING = re.compile(r"Glyph (\d+)")
+_LOOKED_AT: set[str] = set()
+"""Files of fonts that were added, or that cannot be read."""
 logger = logging.getLogger(__name__)
 
 
@@ -87,8 +89,39 @@ def _list_fonts() -> list[str]:
     return ["DejaVu Sans", *(name for name in _FONTS if name in installed)]
 
 
+def find_new_fonts() -> bool:
+    """Add fonts that were installed after matplotlib made its list; say whether there are any.
+
+    matplotlib keeps that list in a file and does not look again: Chinese stays boxes though a font is there.
+    """
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    known = {font.fname for font in fontManager.ttflist}
+    new = [path for path in findSystemFonts() if path not in known and path not in _LOOKED_AT]
+    _LOOKED_AT.update(new)
+    before = len(fontManager.ttflist)
+    for path in new:
+        try:
+            fontManager.addfont(path)
+        except Exception as error:  # one that cannot be read is no font for a picture
+            logger.debug("%s cannot be read: %s", path, error)
+    return len(fontManager.ttflist) > before
+
+
 def write_figure(figure: Any, form: str) -> bytes:
     """Write a figure; warn of characters that no font has, which are shown as boxes."""
+    content, missing = _save(figure, form)
+    if missing and form != "svg":  # in an SVG text is text: who shows it chooses the fonts
+        if find_new_fonts():
+            _set_fonts(figure, _list_fonts())
+            content, missing = _save(figure, form)
+        if missing:
+            logger.warning(warn_of_boxes(missing))
+    return content
+
+
+def _save(figure: Any, form: str) -> tuple[bytes, list[str]]:
+    """Write a figure, and list the characters that no font has."""
     file = BytesIO()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -100,9 +133,15 @@ def write_figure(figure: Any, form: str) -> bytes:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
         else:
             missing[chr(int(found[1]))] = None
-    if missing and form != "svg":  # in an SVG text is text: who shows it chooses the fonts
-        logger.warning(warn_of_boxes(list(missing)))
-    return file.getvalue()
+    return file.getvalue(), list(missing)
+
+
+def _set_fonts(figure: Any, names: list[str]) -> None:
+    """Let every text of a figure use the fonts that are there now."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_fontfamily(names)
 
 
 def warn_of_boxes(characters: list[str]) -> str:

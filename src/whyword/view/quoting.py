@@ -14,6 +14,8 @@ __all__ = [
     "write_signed",
 ]
 
+_ANY_SIZE = Context(prec=350, rounding=ROUND_HALF_UP)
+"""Digits enough for every float."""
 Sentence = list[str]
 """Words and quoted texts in turn, words first and last."""
 
@@ -47,7 +49,7 @@ def capitalise(text: str) -> str:
 
 def write_plain(number: float, digits: int) -> str:
     """Write a number as the tables of the page do: a half is rounded up, and a minus is as wide as a plus."""
-    size = Decimal(abs(number)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, Context(prec=400))
+    size = Decimal(abs(number)).quantize(Decimal(1).scaleb(-digits), context=_ANY_SIZE)
     return f"−{size}" if number < 0 and size else f"{size}"
 
 

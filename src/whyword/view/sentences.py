@@ -21,11 +21,12 @@ from ..document.kinds import (
 from ..lazy import find_at
 from .answer_sentences import count_start, decide, name_quantity, name_strongest, warn_of_sink
 from .quoting import Sentence, capitalise, join, quote, write_exponent, write_plain, write_signed
-from .verdict import give_verdict
+from .verdict import find_reading_depth, give_verdict
 
 __all__ = [
     "add_wording",
     "ask",
+    "ask_about",
     "describe",
     "describe_alignment",
     "describe_comparison",
@@ -85,7 +86,7 @@ def ask(document: Document) -> Sentence:
         )
     if schema == CONTINUATION_SCHEMA:
         return join("Why ", quote(document["text"]), "?")
-    return _ask_why(document["target"], document["foils"])
+    return ask_about(document["target"], document["foils"])
 
 
 def name_alignment(document: Document) -> str:
@@ -219,14 +220,15 @@ def _describe_step(target: Document, foils: Sequence[Document], ledger: Document
     total, logit = (write_plain(ledger[name], 6) for name in ("total", "logit"))
     absolute, relative = abs(ledger["total"] - ledger["logit"]), ledger["error"]
     return {
-        "question": _ask_why(target, foils),
+        "question": ask_about(target, foils),
         "quantity": quantity,
         "proof": f"Total {total}, the model’s own {quantity} {logit}: absolute error "
         f"{write_exponent(absolute)}, relative to all entries {write_exponent(relative)}.",
     }
 
 
-def _ask_why(target: Document, foils: Sequence[Document]) -> Sentence:
+def ask_about(target: Document, foils: Sequence[Document]) -> Sentence:
+    """Ask why it is the target and not the foils."""
     asked = join("Why ", quote(target["text"]))
     for place, foil in enumerate(foils):
         asked = join(asked, " or " if place else " and not ", quote(foil["text"]))
@@ -250,8 +252,8 @@ def _cover_logit(document: Document) -> str:
         return f"Scores in {measure.unit}: {measure.summary}. They do not add up to {whole}.{blind}"
     if measure.sum_of == "difference":
         first, scores = count_start(document), document["scores"]
-        flow = document.get("flow")
-        biases = ledger["logit"] - sum(scores) if flow is None else flow["bias"][flow["depth"]]
+        flow, depth = document.get("flow"), find_reading_depth(document) if document.get("flow") else 0
+        biases = ledger["logit"] - sum(scores) if flow is None else flow["bias"][depth]
         parts = [f"Words ({write_signed(float(sum(scores[first:])), 3)})"]
         parts += [f"start ({write_signed(float(sum(scores[:first])), 3)})"] if first else []
         return f"{', '.join(parts)} and biases ({write_signed(float(biases), 3)}) add up to {whole}."

@@ -1,7 +1,6 @@
 """whyword explain: which words made the model prefer one word over another."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 from ...ask.foil_names import AUTO, RUNNER_UP
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
+from ..asked_question import OWN_ANSWER, AskedQuestion
 from ..options import (
     METHOD_HELP,
     Depth,
@@ -39,22 +39,16 @@ from ..reporting import (
     print_json,
     print_view,
     reporting,
-    show_progress,
     tell,
 )
 from ..saved_files import save_files
-from ..sources import Source, open_models, read_ids, read_source, read_text, read_word
+from ..sources import open_models, read_ids, read_source, read_text, read_word
+from ..two_questions import explain_two, require_two
 
 if TYPE_CHECKING:
-    from ...models import Model
-    from ...results.continuation import Continuation
-    from ...results.explanation import Explanation
     from ...results.shown import Shown
 
 __all__ = ["explain"]
-
-_OWN_ANSWER = 60
-"""Tokens of the model's own answer about documents."""
 
 
 class By(str, Enum):
@@ -109,6 +103,13 @@ def explain(
     account: Annotated[
         bool, typer.Option("--account", help="Put MLPs and embedding on tokens too (heuristic).")
     ] = False,
+    versus: Annotated[
+        str | None,
+        typer.Option("--versus", metavar="PROMPT2", help="Another prompt: what it changes, word by word."),
+    ] = None,
+    difference: Annotated[
+        bool, typer.Option("--difference", help="Of two models: what the second changes, word by word.")
+    ] = False,
     continue_: Annotated[
         int | None,
         typer.Option("--continue", min=1, metavar="N", help="Generate N tokens and explain each of them."),
@@ -150,15 +151,20 @@ def explain(
     said = None if answer is None else read_ids(answer) if ids else read_text(answer)
     one_token = said is None and continue_ is None
     if one_token and documents and not (target or foil):
-        continue_, one_token = _OWN_ANSWER, False
+        continue_, one_token = OWN_ANSWER, False
         tell("The model's own answer is explained; --answer TEXT explains another, --target WORD one word.")
     by = by or (By.part if documents else By.turn if source.turns and not one_token else By.word)
-    from ...document.kinds import PARTS_SCHEMA, SCHEMA, SUPPORT_SCHEMA
+    from ...document.kinds import DIFFERENCE_SCHEMA, PARTS_SCHEMA, SCHEMA, SUPPORT_SCHEMA
     from ...trace.memory_plan import read_size
     from ...view.saving import require_format
 
     view, shown = (by.value, top) if routes is None else ("routes", routes)
     schema = SCHEMA if by not in _PARTS else PARTS_SCHEMA if one_token else SUPPORT_SCHEMA
+    two = versus is not None or difference
+    if two:
+        require_two(versus, model, difference=difference)
+        _require_plain(view, plain=one_token and not account)
+        schema = DIFFERENCE_SCHEMA
     for path in output or []:
         require_format(path, schema, by=view)
     if view in ("depth", "routes"):
@@ -174,7 +180,7 @@ def explain(
             "--account was given with --continue, --answer or parts, or with a method that keeps no mixing.",
             "It is of one token, by alti-logit: leave them out.",
         )
-    asked = _Question(
+    asked = AskedQuestion(
         source,
         wanted,
         None if no_foil else foils or (None if by in _PARTS and not one_token else AUTO),
@@ -186,12 +192,16 @@ def explain(
         max_memory,
     )
     printed = None if by in _PARTS else view
+    models = open_models(model, dtype=dtype, allow=allow or (), start=start)
+    answers: Iterator[Shown] = (explained for loaded in models for explained in asked.answer(loaded))
+    if two:
+        other = None if versus is None else read_source(versus, start=start, chat=chat, ids=ids)
+        answers = explain_two(asked, models, other)
     made: list[dict[str, Any]] = []
-    for loaded in open_models(model, dtype=dtype, allow=allow or (), start=start):
-        for explained in asked.answer(loaded):
-            made.append(_describe(explained, account))
-            if not json and not output:
-                print_view(made[-1], printed, shown)
+    for explained in answers:
+        made.append(_describe(explained, account))
+        if not json and not output:
+            print_view(made[-1], printed, shown)
     # Files first: who reads stdout may leave.
     saved = save_files(made, output, view, shown)
     if json:
@@ -201,69 +211,6 @@ def explain(
             print_view(document, printed, shown)
     for line in saved:
         tell(line)
-
-
-@dataclass(frozen=True)
-class _Question:
-    """What is asked of every model."""
-
-    source: Source
-    target: str | int | None
-    foil: Any
-    """A list of words or ids, "auto", or None."""
-    methods: Sequence[str]
-    depth: int | None
-    new_tokens: int | None
-    """How many tokens are generated; None without `said`: explain the next token only."""
-    said: str | list[int] | None
-    """The continuation to explain."""
-    parts: str | None
-    """What the prompt is divided into."""
-    max_memory: str | None
-
-    def answer(self, model: "Model") -> "Iterator[Shown]":
-        """Explain by every method."""
-        doing = f"Explaining with {model.name} …"
-        if self.new_tokens is None and self.said is None:
-            with show_progress(doing):
-                found = self._explain_token(model)
-            yield from found if self.parts is None else (each.by(self.parts) for each in found)
-            return
-        for method in self.methods:
-            with show_progress(doing):
-                continued = self._explain_answer(model, method)
-                shown = continued.complete() if self.parts is None else continued.by(columns=self.parts)
-            yield shown
-
-    def _explain_token(self, model: "Model") -> "list[Explanation]":
-        from ...pipeline.one_prompt import compare
-
-        erasing = self.parts is not None and any(METHODS[method].erases for method in self.methods)
-        compared = compare(
-            model,
-            self.source.prompt(model),
-            target=self.target,
-            foil=self.foil,
-            methods=self.methods,
-            depth=self.depth,
-            parts=self.parts if erasing else None,
-            max_memory=self.max_memory,
-        )
-        return [compared[method] for method in self.methods]
-
-    def _explain_answer(self, model: "Model", method: str) -> "Continuation":
-        from ...pipeline.one_continuation import explain_continuation
-
-        return explain_continuation(
-            model,
-            self.source.prompt(model),
-            self.said,
-            foil=self.foil[0] if isinstance(self.foil, list) else self.foil,
-            method=method,
-            depth=self.depth,
-            new_tokens=self.new_tokens or _OWN_ANSWER,
-            max_memory=self.max_memory,
-        )
 
 
 def _require_one_question(words: Any, answer: bool, new_tokens: int | None) -> None:
@@ -287,6 +234,15 @@ def _require_flow(methods: Sequence[MethodName] | None, view: str, one_token: bo
     if not one_token:
         raise InputError(
             f"A continuation is not shown by {view}.", "Leave it out to see one token's flow: give --target."
+        )
+
+
+def _require_plain(view: str, *, plain: bool) -> None:
+    """Refuse what a difference does not have."""
+    if view != By.word.value or not plain:
+        raise InputError(
+            "A difference was asked for with --by, --routes, --account, --continue, --answer or --documents.",
+            "It is shown word by word, of one token: leave them out.",
         )
 
 

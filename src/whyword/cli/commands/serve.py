@@ -44,7 +44,7 @@ def serve(
     except ImportError as error:
         raise InputError(
             f"The page needs FastAPI and uvicorn, which are not installed ({error.name}).",
-            "Install them: pip install 'whyword[serve]'.",
+            "Install them: pip install '.[serve]' in a checkout of whyword.",
         ) from None
     from rich.markup import escape
 

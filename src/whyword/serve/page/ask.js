@@ -65,7 +65,14 @@ export function writeBody(state, model, translates) {
     return { ...common, prompt, continuation: state.continuation.trim() ? state.continuation : null, new_tokens: state.answerTokens };
   }
   const asked = { model, prompt, target: state.target, foil };
+  if (state.view === "difference") return { ...asked, method: state.method, ...versusOf(state) };
   return state.view === "explain" ? { ...asked, method: state.method } : asked;
+}
+
+/** What a question is compared with: another prompt (of a chat, another last turn), or the second of two models. */
+function versusOf({ versus, chat, models }) {
+  if (!versus.trim()) return { versus_model: models[1] ?? null };
+  return { versus: chat ? [...chat.slice(0, -1), { ...chat.at(-1), content: versus }] : versus };
 }
 
 async function reach(address, options) {

@@ -13,6 +13,7 @@ import { exampleState, readState, writeState } from "./state.js";
 
 const HINTS = {
   compare: "one row per method, each in its own unit. Red speaks for the word you ask about, blue against it. Grey rows are not contrastive: they are the same whatever word you ask about.",
+  difference: "a word in each row, with its score in the first and in the second; the change is the second minus the first. Red raises the word you ask about, blue lowers it.",
   neurons: "each MLP neuron adds its update to the difference. Red raises it, blue lowers it.",
   continue: "one row per generated token. Choose a token to see why the model wrote it.",
   support: "choose a sentence of the answer: the prompt is tinted by what its words add to it. Choose a part for its strongest words. A wavy line: no source supports the sentence.",
@@ -137,7 +138,8 @@ function showQuestion() {
   press(find("view"), "view", state.view);
   find("view").hidden = source;
   find("method").value = state.method;
-  find("method-choice").hidden = !source && !["explain", "continue", "support"].includes(state.view);
+  find("method-choice").hidden = !source && !["explain", "difference", "continue", "support"].includes(state.view);
+  find("versus-choice").hidden = source || state.view !== "difference";
   find("count-choice").hidden = source || state.view !== "continue";
   find("continuation-choice").hidden = source || !["continue", "support"].includes(state.view);
   find("continuation-name").textContent = state.view === "support" ? "Answer" : "Continuation";
@@ -239,7 +241,7 @@ function listen() {
   find("prompt-kind").addEventListener("click", showEdited);
   find("columns").addEventListener("tokenchosen", (event) => keepChosen(event.detail));
   find("no-foil").addEventListener("change", () => askForm());
-  for (const name of ["count", "continuation"]) {
+  for (const name of ["count", "continuation", "versus"]) {
     find(name).addEventListener("keydown", (event) => event.key === "Enter" && askAgain());
   }
   for (const button of find("view").children) {

@@ -29,6 +29,7 @@ export function fillForm(state, translates, { names, places }) {
   find("target-language").value = state.targetLanguage;
   find("count").value = String(state.count);
   setText("continuation", state.continuation);
+  setText("versus", state.versus);
 }
 
 /** Show target and foils as words; an id whose text is not known stays an id. */
@@ -62,6 +63,7 @@ export function readForm(state) {
     foils: find("no-foil").checked ? [] : readWords(find("foil"), splitWords),
     count: Math.max(1, Number.parseInt(find("count").value, 10) || 12),
     continuation: find("continuation").value,
+    versus: find("versus").value,
     source: find("source").value,
     translation: find("translation").value,
     place: Number(find("place").value) || null,

@@ -36,15 +36,24 @@ export async function run(question) {
 /** What a question lacks before any model can be asked, and what to do; null: nothing. */
 function findLack(state) {
   const nothing = "There is nothing to explain.";
-  if (!translates()) return promptOf(state) ? null : [nothing, "Type something for the model to continue."];
+  if (!translates() && !promptOf(state)) return [nothing, "Type something for the model to continue."];
+  if (!translates() && state.view === "difference" && !state.versus.trim() && state.models.length !== 2) {
+    return ["There is nothing to compare with.", "Type a second prompt, or choose two models."];
+  }
+  if (!translates()) return null;
   if (!state.source.trim()) return [nothing, "Type what is to be translated."];
   if (!state.foilWord || state.place) return null;
   return [`“${state.foilWord}” has no place.`, "Choose the word of the translation that it is compared with."];
 }
 
+/** The models that have a column: both, or the first where the answer is the difference between two. */
+function columnsOf({ view, versus, models }) {
+  return view === "difference" && !versus.trim() && !translates() ? models.slice(0, 1) : models;
+}
+
 /** Columns for the models that are asked; those that stay keep what they show. */
 function arrange() {
-  const { models } = page.state;
+  const models = columnsOf(page.state);
   const before = page.columns.map((column) => column.model);
   if (before.length === models.length && before.every((name, index) => name === models[index])) return;
   page.names.clear();

@@ -5,7 +5,7 @@
  * another one in front.
  */
 
-export const VIEWS = ["explain", "compare", "neurons", "continue", "support"];
+export const VIEWS = ["explain", "compare", "difference", "neurons", "continue", "support"];
 
 /** The word that stands for the plain runner-up, as the library reads it. */
 export const RUNNER_UP = "runner-up";
@@ -30,6 +30,7 @@ export function emptyState() {
     target: null, // null: the model's first choice
     foils: null, // null: the best rival; empty: none; RUNNER_UP alone: that one
     view: "explain",
+    versus: "", // the other prompt of a difference; empty: the other model
     method: null, // null: the default of the server
     count: 12,
     continuation: "",
@@ -83,6 +84,7 @@ export function readState(fragment) {
     target: fields.has("target") ? readWord(text("target")) : null,
     foils: fields.has("foil") ? fields.getAll("foil").filter(Boolean).map(readWord) : null,
     view: VIEWS.includes(view) ? view : state.view,
+    versus: text("versus"),
     method: text("method") || state.method,
     count: count > 0 ? count : state.count,
     continuation: text("continuation"),
@@ -120,6 +122,7 @@ export function writeState(state, translates) {
     if (state.foils?.length === 0) fields.append("foil", "");
     state.foils?.forEach((foil) => fields.append("foil", writeWord(foil)));
     add("view", state.view);
+    if (state.view === "difference") add("versus", state.versus);
     if (state.view === "continue") {
       add("tokens", String(state.count));
       add("continuation", state.continuation);

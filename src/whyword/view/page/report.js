@@ -6,6 +6,7 @@ import { renderAlignment } from "./alignment.js";
 import { renderComparedParts } from "./compared_parts.js";
 import { renderComparison } from "./comparison.js";
 import { renderContinuation } from "./continuation.js";
+import { renderDifference } from "./difference.js";
 import { element } from "./elements.js";
 import { renderExplanation } from "./explanation.js";
 import { renderNeurons } from "./neurons.js";
@@ -22,6 +23,7 @@ export const RENDERERS = {
   "whyword.comparison/1": renderComparison,
   "whyword.compared-parts/1": renderComparedParts,
   "whyword.neurons/1": renderNeurons,
+  "whyword.difference/1": renderDifference,
   "whyword.parts/1": renderParts,
   "whyword.support/1": renderSupport,
   "whyword.survey/1": renderSurvey,
