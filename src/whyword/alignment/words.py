@@ -22,6 +22,8 @@ WORDS = ("auto", "spaces", "characters")
 """How texts are split into words: by their looks, at spaces, or by character where a script has none."""
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _LETTER = r"\p{L}\p{M}\p{N}"
+_HAS_LETTER, _HAS_UNSPACED = regex.compile(r"\p{L}"), regex.compile(_UNSPACED)
+_IS_SPACED = regex.compile(rf"(?!{_UNSPACED})[{_LETTER}]")
 _ATTACHED = regex.compile(rf"(?<=[{_LETTER}])[.,!?;:…\"”’)\]»]+(?!\S)|(?<!\S)[\"“‘(\[«¿¡]+(?=[{_LETTER}])")
 """Punctuation attached to a word: the text was not cut into words."""
 _ALONE = regex.compile(rf"(?<!\S)[^\s{_LETTER}]+(?!\S)")
@@ -87,14 +89,13 @@ def share_tokens(
     own (the marker for a space) belong to no word.
     """
     spans = _find_words(tokens, first) if sentence.words is None else sentence.words
-    shares = torch.zeros(len(spans), len(tokens), dtype=torch.float64)
-    for place, token in enumerate(tokens):
-        if place < first or token.special:
-            continue
-        for index, (start, end) in enumerate(spans):
-            common = min(end, token.end) - max(start, token.start)
-            if common > 0:
-                shares[index, place] = common
+    words = torch.tensor(spans, dtype=torch.float64).view(-1, 2, 1)
+    own = [
+        (token.start, 0 if place < first or token.special else token.end)
+        for place, token in enumerate(tokens)
+    ]
+    covered = torch.tensor(own, dtype=torch.float64).view(-1, 2).T
+    shares = (torch.minimum(words[:, 1], covered[1]) - torch.maximum(words[:, 0], covered[0])).clamp(min=0)
     return tuple(tokens.text[start:end] for start, end in spans), shares / shares.sum(0).clamp(min=1)
 
 
@@ -117,14 +118,13 @@ def _is_cut(text: str) -> bool:
 
 def _is_unspaced(words: Sequence[str]) -> bool:
     """Tell whether most words have letters of unspaced scripts."""
-    lettered = [word for word in words if regex.search(r"\p{L}", word)]
-    return 2 * sum(regex.search(_UNSPACED, word) is not None for word in lettered) > len(lettered)
+    lettered = [word for word in words if _HAS_LETTER.search(word)]
+    return 2 * sum(_HAS_UNSPACED.search(word) is not None for word in lettered) > len(lettered)
 
 
 def _touches(before: str, after: str) -> bool:
     """Tell whether two characters of an unspaced script follow each other without a space."""
-    spaced = [regex.match(rf"(?!{_UNSPACED})[{_LETTER}]", each) is not None for each in (before, after)]
-    return not all(spaced)
+    return not all(_IS_SPACED.match(each) for each in (before, after))
 
 
 def _split_characters(words: Sequence[str]) -> list[str]:

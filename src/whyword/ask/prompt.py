@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import index
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
@@ -37,6 +38,8 @@ ANSWER = "answer"
 """What the part after a prompt with named parts is called."""
 
 _HALF_CHARACTER = "\ufffd"
+_PIECES: WeakKeyDictionary[Any, dict[str, str | None]] = WeakKeyDictionary()
+"""The texts of pieces that were asked for, by slow tokenizer: they take their time."""
 _CONTEXT = 8
 """How many preceding tokens are decoded together with one to see what text it adds."""
 
@@ -245,8 +248,11 @@ def _piece_text(model: Model, id_: int) -> str | None:
     if id_ == tokenizer.unk_token_id:
         return None
     token = tokenizer.convert_ids_to_tokens(id_)
-    text = str(tokenizer.convert_tokens_to_string([token]))
-    return None if _HALF_CHARACTER in text or not (text or _is_space(token)) else text
+    known = _PIECES.setdefault(tokenizer, {})
+    if token not in known:
+        text = str(tokenizer.convert_tokens_to_string([token]))
+        known[token] = None if _HALF_CHARACTER in text or not (text or _is_space(token)) else text
+    return known[token]
 
 
 def _is_space(token: str) -> bool:

@@ -8,6 +8,7 @@ two matches belongs together, so unknown pieces get the text that no other piece
 import unicodedata
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 import regex
 
@@ -30,7 +31,7 @@ def match_pieces(text: str, pieces: Sequence[str | None]) -> list[tuple[int, int
     ]
     owners, read = list[int](), list[str]()
     for index, piece in enumerate(pieces):
-        characters = [_UNKNOWN] if piece is None else _simplify(piece)
+        characters = (_UNKNOWN,) if piece is None else _simplify(piece)
         read += characters
         owners += [index] * len(characters)
     places = _match([character for character, _ in written], read)
@@ -43,10 +44,11 @@ def match_pieces(text: str, pieces: Sequence[str | None]) -> list[tuple[int, int
     return _fill(spans, len(pieces))
 
 
-def _simplify(text: str) -> list[str]:
+@lru_cache(maxsize=2**16)  # of characters and pieces, which are few in a corpus
+def _simplify(text: str) -> tuple[str, ...]:
     """Normalise text to the form that is compared."""
     plain = unicodedata.normalize("NFKC", text).casefold()
-    return [character for character in plain if unicodedata.category(character) not in _DROPPED]
+    return tuple(character for character in plain if unicodedata.category(character) not in _DROPPED)
 
 
 def _match(written: Sequence[str], read: Sequence[str]) -> list[range | None]:
