@@ -69,6 +69,7 @@ def _draw(axes: "Axes", document: Document, gold: tuple[Collection[Any], Collect
     axes.set_yticks(range(len(names[1])), names[1], fontsize=7)
     axes.tick_params(length=0)
     axes.set_title(name_alignment(document), fontsize=7, loc="left")
+    axes.set_anchor("W")  # where a title is wider than its few words, there is room at the right
     for source, target in document["links"]:
         axes.plot(source, target, "o", color="black", markersize=3.5)
     for links, line in zip(gold or (), ("-", (0, (2, 1))), strict=False):
