@@ -181,7 +181,7 @@ class Divisible:
         )
 
     def list_words(self, parts: str | Mapping[str, Any], prompt: int) -> list[tuple[int, PartScore]]:
-        """List the words of the prompt, each with the index of the part it is in: they add up to its score."""
+        """List the words of the prompt, each with the index of its part: they add up to the score of that."""
         tokens = self.tokens.first(prompt)
         groups = _group_tokens(tokens, parts)[1]
         words = [((group, token.word), "") for group, token in zip(groups, tokens, strict=False)]
