@@ -165,7 +165,8 @@ class Divisible:
     def divide(self, parts: str | Mapping[str, Any] | None, prompt: int | None = None) -> PromptParts:
         """Do the same; `parts`: a unit, or spans. Tokens from index `prompt` on are the answer so far."""
         assert parts is not None
-        by, groups = self._group(parts, prompt)
+        by, groups = _group_tokens(self.tokens.first(prompt or len(self.tokens)), parts)
+        groups += [(ANSWERED, ANSWERED)] * (len(self.tokens) - len(groups))
         return PromptParts(
             model=self.model,
             method=self.method,
@@ -180,21 +181,13 @@ class Divisible:
         )
 
     def list_words(self, parts: str | Mapping[str, Any], prompt: int) -> list[tuple[int, PartScore]]:
-        """List the words of the prompt, each with the index of the part it is in: they add up to its score.
-
-        A word of which only some tokens are in a part is two words.
-        """
+        """List the words of the prompt, each with the index of its part: they add up to the score of that."""
         tokens = self.tokens.first(prompt)
-        _, groups = self._group(parts, prompt)
+        groups = _group_tokens(tokens, parts)[1]
         words = [((group, token.word), "") for group, token in zip(groups, tokens, strict=False)]
         order = list(_gather(groups))
         parts_of_words = [order.index(group) for (group, _), _ in _gather(words)]
-        added = _add_up(tokens, self.scores.double().tolist(), words)
-        return list(zip(parts_of_words, added, strict=True))
-
-    def _group(self, parts: str | Mapping[str, Any], prompt: int | None) -> tuple[str, "list[Group]"]:
-        by, groups = _group_tokens(self.tokens.first(prompt or len(self.tokens)), parts)
-        return by, groups + [(ANSWERED, ANSWERED)] * (len(self.tokens) - len(groups))
+        return list(zip(parts_of_words, _add_up(tokens, self.scores.double().tolist(), words), strict=True))
 
 
 Group = tuple[Any, str]
