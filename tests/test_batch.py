@@ -140,10 +140,11 @@ def test_one_run_of_the_network_per_batch(gpt2: whyword.Model) -> None:
         runs.append(kwargs["input_ids"].shape)
 
     batches = [[prompt_of(4)] * 6 + [prompt_of(5)] * 2, [prompt_of(4)] * 100, [prompt_of(60), prompt_of(2)]]
-    for batch in batches:  # the first run of a length is compared with an untouched one
-        list(whyword.explain_batch(gpt2, batch, foils="auto"))
     handle = gpt2.network.register_forward_pre_hook(count, with_kwargs=True)
     try:
+        for batch in batches:  # the first run of a length is compared with an untouched one
+            list(whyword.explain_batch(gpt2, batch, foils="auto"))
+        runs.clear()
         list(whyword.explain_batch(gpt2, [prompt_of(4)] * 6 + [prompt_of(5)] * 2, foils="auto", batch_size=4))
         assert runs == [(4, 4), (4, 5)]
         runs.clear()
@@ -255,5 +256,5 @@ def test_another_error_is_not_taken_for_memory(gpt2: whyword.Model, monkeypatch:
         raise RuntimeError("in the middle of a run")
 
     monkeypatch.setattr(gpt2.blocks[1], "forward", fail)
-    with pytest.raises(RuntimeError, match="in the middle"):
+    with pytest.raises(whyword.ModelError, match="RuntimeError: in the middle"):
         list(whyword.explain_batch(gpt2, [[3], [4]], targets=5))

@@ -149,7 +149,7 @@ def test_nothing_is_left_on_the_model(distinct: whyword.Model, monkeypatch: pyte
 
     with monkeypatch.context() as patch:
         patch.setattr(distinct.blocks[1], "forward", fail)
-        with pytest.raises(RuntimeError, match="in the middle"):
+        with pytest.raises(whyword.ModelError, match="RuntimeError: in the middle"):
             whyword.explain(distinct, prompt_of(5), target=5)
     for module in distinct.network.modules():
         assert not module._forward_hooks

@@ -323,7 +323,7 @@ def test_the_terminal_view(explained: whyword.Translation, capsys: pytest.Captur
     assert "decoder block 2" in printed
     with pytest.raises(whyword.InputError, match=r"block is 4.*\n.*decoder blocks 1 to 3"):
         explained.show(block=4)
-    with pytest.raises(whyword.InputError, match="A translation is shown by word or token"):
+    with pytest.raises(whyword.InputError, match="A translation is shown by word, token, depth"):
         explained.show("head")
 
 

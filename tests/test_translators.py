@@ -110,7 +110,7 @@ def test_nothing_is_left_on_the_model(translator: whyword.Model, monkeypatch: py
 
     with monkeypatch.context() as patch:
         patch.setattr(translator.blocks[1], "forward", fail)
-        with pytest.raises(RuntimeError, match="in the middle"):
+        with pytest.raises(whyword.ModelError, match="RuntimeError: in the middle"):
             record(translator, PROMPTS, EVERYWHERE, Plan(3), SOURCES)
     for module in translator.network.modules():
         assert not module._forward_hooks

@@ -283,9 +283,8 @@ def _describe_flow(document: Document) -> Wording:
 
 
 def _read_heads(method: str) -> str:
-    if method not in METHODS or not METHODS[method].keeps_mixing:
-        return "A head reads positions."
-    return f"A head reads positions; {method} then traces what it read back to the tokens mixed into them."
+    traced = f"; {method} then traces what it read back to the tokens mixed into them"
+    return f"A head reads positions{traced if method in METHODS and METHODS[method].keeps_mixing else ''}."
 
 
 def _close_account(account: Document) -> str:
