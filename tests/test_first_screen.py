@@ -103,8 +103,8 @@ def test_ranks_count_likelier_tokens(explained: whyword.Explanation, model: whyw
 
 def make_answered(scores: list[float], **changed: Any) -> dict[str, Any]:
     """Make a document of words “A B C …” with scores that add up with a bias of 0.5."""
-    bias = changed.pop("bias", 0.5)
-    texts = [f" {letter}" for letter, _ in zip("ABCDEF", scores, strict=False)]
+    bias, letters = changed.pop("bias", 0.5), changed.pop("letters", "ABCDEF")
+    texts = [f" {letter}" for letter, _ in zip(letters, scores, strict=False)]
     tokens = [
         {
             "id": place,
@@ -140,6 +140,8 @@ def test_the_sentence_names_who_decides_and_by_how_much_of_what() -> None:
     said = say(make_answered([0.2, 3.0, -1.0, -0.5, 0.01]))
     assert said == "“B” speaks for “has”: +3.00 of +2.21, “A” +0.20; “C” and “D” against."
     assert say(make_answered([-3.0, 1.0])).startswith("“A” speaks for “have”: −3.00 of −1.50; “B” against.")
+    repeated = say(make_answered([1.0, 3.0, -0.5], letters="ABA"))
+    assert repeated == "“B” speaks for “has”: +3.00 of +4.00, “A”¹ +1.00; “A”² against."
     parts = list_parts(make_answered([1.0, 2.0], start={"tokens": 1}))
     assert (parts.start, parts.words, parts.bias) == (1.0, (("B", 2.0),), 0.5)
 

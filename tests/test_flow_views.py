@@ -17,9 +17,9 @@ from rich.console import Console
 import whyword
 from whyword.view.flow_grid import lay_out_depths, list_routes, measure_moves
 from whyword.view.html import render_html
+from whyword.view.quoting import tell_apart
 from whyword.view.route_picture import lay_out_routes
 from whyword.view.terminal import print_document
-from whyword.view.wording import tell_apart
 
 import toy_tokenizers
 from browsing import WATCH

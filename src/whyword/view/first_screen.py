@@ -8,10 +8,10 @@ from rich.text import Text
 from ..document.kinds import Document, read_measure
 from .answer_sentences import count_start, decide, group_words, name_quantity, name_strongest, word_texts
 from .bars import Bar, draw_bars, measure_names, write_number
-from .quoting import Sentence, join
+from .quoting import Sentence, join, tell_apart
 from .terminal_colour import paint_ground
 from .verdict import give_verdict, list_parts
-from .wording import after, chances, explain_scores, label, ledger_entries, tell_apart
+from .wording import after, chances, explain_scores, label, ledger_entries
 
 __all__ = ["name_views", "render_first_screen"]
 

@@ -12,8 +12,9 @@ from ..attribute.methods import METHODS
 from ..document.kinds import Document, is_comparison, is_continuation, is_translation
 from ..errors import InputError
 from .grid_rows import Grid, Row
+from .quoting import tell_apart
 from .verdict import find_reading_depth
-from .wording import tell_apart, token_labels
+from .wording import token_labels
 
 __all__ = [
     "NamedRoute",

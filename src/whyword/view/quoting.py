@@ -1,5 +1,6 @@
 """Sentences with quoted text in them, and numbers as the tables of a report write them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
@@ -9,6 +10,7 @@ __all__ = [
     "join",
     "quote",
     "separate",
+    "tell_apart",
     "write_exponent",
     "write_plain",
     "write_signed",
@@ -16,6 +18,7 @@ __all__ = [
 
 _ANY_SIZE = Context(prec=350, rounding=ROUND_HALF_UP)
 """Digits enough for every float."""
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 Sentence = list[str]
 """Words and quoted texts in turn, words first and last."""
 
@@ -40,6 +43,16 @@ def separate(parts: Sequence[Sentence]) -> Sentence:
     for part in parts[1:]:
         said = join(said, ", ", part)
     return said
+
+
+def tell_apart(labels: Sequence[str]) -> list[str]:
+    """Number those that occur more than once: director¹, director²."""
+    seen: Counter[str] = Counter()
+    counts, told = Counter(labels), []
+    for each in labels:
+        seen[each] += 1
+        told.append(f"{each}{str(seen[each]).translate(_SUPERSCRIPTS)}" if counts[each] > 1 else each)
+    return told
 
 
 def capitalise(text: str) -> str:

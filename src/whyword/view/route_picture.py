@@ -13,7 +13,8 @@ from ..document.kinds import Document
 from .flow_grid import NamedRoute, list_routes, require_flow
 from .latex import escape_latex, write_latex
 from .plots import drawing, require_plots, write_figure
-from .wording import after, headline, prediction, proof, signed, small_print, tell_apart, token_labels
+from .quoting import tell_apart
+from .wording import after, headline, prediction, proof, signed, small_print, token_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..document.kinds import Document
 from .answer_sentences import count_start, favour, group_words, name_quantity, word_texts
-from .quoting import Sentence, join, quote, write_signed
+from .quoting import Sentence, join, quote, tell_apart, write_signed
 
 __all__ = ["Parts", "find_reading_depth", "give_verdict", "list_parts"]
 
@@ -71,20 +71,27 @@ def give_verdict(document: Document) -> Sentence:
 
 def _name_words(document: Document, parts: Parts) -> Sentence:
     """Name the strongest word and what else is on its side; then what is on the other side."""
-    ranked = sorted(parts.words, key=lambda word: -abs(word[1]))
+    ranked = sorted(_quote_words(parts), key=lambda word: -abs(word[1]))
     if not ranked or ranked[0][1] == 0:
         quantity = name_quantity(document["foils"])
         return [f"No word makes a difference; the {quantity} is {_write(parts.total)}."]
     strongest, least = ranked[0], _SMALL * abs(ranked[0][1])
     with_it = [word for word in ranked[1:] if word[1] * strongest[1] > 0 and abs(word[1]) > least]
     against = [word for word in ranked[1:] if word[1] * strongest[1] < 0 and abs(word[1]) > least]
-    said = join(quote(strongest[0]), " speaks ", favour(document, strongest[1]), f": {_write(strongest[1])} ")
+    said = join(strongest[0], " speaks ", favour(document, strongest[1]), f": {_write(strongest[1])} ")
     said = join(said, f"of {_write(parts.total)}")
-    for text, score in with_it[: _NAMED - 1]:
-        said = join(said, ", ", quote(text), f" {_write(score)}")
+    for quoted, score in with_it[: _NAMED - 1]:
+        said = join(said, ", ", quoted, f" {_write(score)}")
     if against:
-        said = join(said, "; ", _enumerate([quote(text) for text, _ in against[:_NAMED]]), " against")
+        said = join(said, "; ", _enumerate([quoted for quoted, _ in against[:_NAMED]]), " against")
     return join(said, ".")
+
+
+def _quote_words(parts: Parts) -> list[tuple[Sentence, float]]:
+    """Quote every word, with its score; those that occur more than once have a number behind them."""
+    told = tell_apart([text for text, _ in parts.words])
+    named = zip(parts.words, told, strict=True)
+    return [(join(quote(text), name[len(text) :]), score) for (text, score), name in named]
 
 
 def _list_notable(document: Document, parts: Parts) -> Iterator[Sentence]:

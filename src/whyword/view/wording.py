@@ -1,8 +1,6 @@
 """The words around the numbers in lines of text: in the terminal, in pictures and in LaTeX."""
 
 import unicodedata
-from collections import Counter
-from collections.abc import Sequence
 
 from ..document.kinds import Document, is_comparison, is_continuation, is_translation, read_measure
 from .answer_sentences import START, count_start, name_strongest, warn_of_sink, word_texts
@@ -28,14 +26,12 @@ __all__ = [
     "share_legend",
     "signed",
     "small_print",
-    "tell_apart",
     "token_labels",
     "word_labels",
     "write_sentence",
 ]
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥"}
-_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNPRINTABLE = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -61,16 +57,6 @@ def _show(character: str) -> str:
 def write_sentence(sentence: Sentence) -> str:
     """Write a sentence as one line: every second part is quoted, as it is shown."""
     return "".join(f"“{label(part)}”" if place % 2 else part for place, part in enumerate(sentence))
-
-
-def tell_apart(labels: Sequence[str]) -> list[str]:
-    """Number those that occur more than once: director¹, director²."""
-    seen: Counter[str] = Counter()
-    counts, told = Counter(labels), []
-    for each in labels:
-        seen[each] += 1
-        told.append(f"{each}{str(seen[each]).translate(_SUPERSCRIPTS)}" if counts[each] > 1 else each)
-    return told
 
 
 def word_labels(document: Document) -> list[str]:
