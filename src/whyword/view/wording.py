@@ -92,7 +92,7 @@ def chances(document: Document) -> str:
     parts = [
         f"P({label(choice['text'])}) = {_percent(choice['probability'])}{_rank(choice)}" for choice in choices
     ]
-    what = "difference" if document["foils"] else "logit"
+    what = "logit difference" if document["foils"] else "logit"
     return " · ".join([*parts, f"{what} {document['ledger']['logit']:+.2f}"])
 
 
