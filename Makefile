@@ -10,7 +10,7 @@ PROCESSES ?= 2
 PYTEST := -m pytest --numprocesses $(PROCESSES) --dist worksteal
 TESTS ?= tests
 # What depends on the versions of transformers and of the other libraries, and was seen to pass with the lowest.
-OLDEST_TESTS := $(addprefix tests/test_,golden.py neurons.py translators.py)
+OLDEST_TESTS := $(addprefix tests/test_,golden.py neurons.py translators.py cli.py)
 BUILT_FROM := pyproject.toml setup.py src/whyword/maths/kernel.cpp
 
 .PHONY: demo install test lint types unit coverage fuzz proof sweep docs dist wheel install-oldest test-oldest picture clean
@@ -40,10 +40,11 @@ $(INSTALLED): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[serve]"
 	touch $(INSTALLED)
 
+# --no-compile: few of the many files are ever imported, and those are compiled then.
 install: $(INSTALLED_DEV)
 
 $(INSTALLED_DEV): $(VENV)/bin/python $(BUILT_FROM) $(CONSTRAINTS) tests/pipeline.txt
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plots,pandas,evidence,serve,docs,dev]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint $(CONSTRAINTS) --editable ".[plots,pandas,evidence,serve,docs,dev]"
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement tests/pipeline.txt
 	touch $(INSTALLED) $(INSTALLED_DEV)
 
@@ -58,9 +59,11 @@ types: $(INSTALLED_DEV)
 unit: $(INSTALLED_DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(TESTS)
 
-# Which lines of the library the tests run, those of the command in processes of its own included.
+# Which lines of the library the tests run; those that only a command in a process of its own runs are not counted.
 coverage: $(INSTALLED_DEV)
-	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) --cov --cov-report=term $(TESTS)
+	rm -rf .coverage && mkdir .coverage
+	OMP_NUM_THREADS=1 WHYWORD_COVERAGE=.coverage $(BIN)/python $(PYTEST) $(TESTS)
+	$(BIN)/python tests/line_coverage.py .coverage
 
 # Ten thousand damaged inputs for every reader, and a hundred runs that two processes fight over and that are killed.
 fuzz: $(INSTALLED_DEV)
@@ -90,11 +93,11 @@ dist/.built: $(BUILT_FROM) $(shell find src/whyword -type f ! -name '*.so' ! -na
 	touch $@
 
 $(OLDEST)/.installed: dist/.built constraints-oldest.txt
-	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt dist/*.whl
+	$(OLDEST)/bin/python -m pip install --quiet --no-compile --constraint constraints-oldest.txt dist/*.whl
 	touch $@
 
 $(OLDEST)/.installed-test: $(OLDEST)/.installed
-	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt \
+	$(OLDEST)/bin/python -m pip install --quiet --no-compile --constraint constraints-oldest.txt \
 	  "$$(echo dist/*.whl)[plots,pandas,serve,test]"
 	touch $@
 

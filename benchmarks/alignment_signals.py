@@ -56,7 +56,7 @@ class Signals:
 def read_signals(model: whyword.Model, prepared: Sequence[Prepared]) -> list[Signals]:
     """Record all pairs, and keep what can be scored by."""
     found: dict[int, Signals] = {}
-    rows = model.unembedding_rows.to(model.compute_dtype)
+    rows = model.unembedding_rows(torch.arange(model.vocabulary)).to(model.compute_dtype)
     mean = rows.mean(0)
     for batch in cut(prepared):
         recorded = record_prepared(model, [prepared[index] for index in batch], ["logit"])

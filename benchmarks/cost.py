@@ -31,17 +31,17 @@ METHODS = ("flow", "logit", "alti-logit")
 TARGET, FOIL = 7, 12
 LONGEST_GPT2 = 1024
 BARS = {
-    ("flow", 128): 2.1,
-    ("flow", 512): 2.1,
+    ("flow", 128): 2.0,
+    ("flow", 512): 2.0,
     ("flow", 1024): 2.3,
-    ("logit", 128): 1.1,
-    ("logit", 512): 1.1,
-    ("logit", 1024): 1.1,
+    ("logit", 128): 1.05,
+    ("logit", 512): 1.05,
+    ("logit", 1024): 1.05,
     ("alti-logit", 32): 1.25,
-    ("alti-logit", 128): 1.25,
-    ("alti-logit", 512): 1.55,
-    ("alti-logit", 1024): 2.0,
-    ("alti-logit", 2048): 2.6,
+    ("alti-logit", 128): 1.2,
+    ("alti-logit", 512): 1.45,
+    ("alti-logit", 1024): 1.7,
+    ("alti-logit", 2048): 2.2,
 }
 MEMORY_BAR = {1024: 0.4}
 COLOURS = {

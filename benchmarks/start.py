@@ -3,17 +3,22 @@
     python benchmarks/start.py [--rounds 3] [--output start.json]
 
 Fresh processes, interleaved, medians compared: `whyword --help`; `whyword explain` on the cached default
-model; and a script that imports transformers, loads the same safetensors and runs one forward pass. Also the
-size of a saved report for a prompt of 30 tokens.
+model; the same with `--server`, which asks a `whyword serve` that is running meanwhile; and a script that
+imports transformers, loads the same safetensors and runs one forward pass. Also the size of a saved report
+for a prompt of 30 tokens.
 """
 
 import argparse
 import json
+import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +39,12 @@ with torch.no_grad():
     logits = network(**tokenizer({prompt!r}, return_tensors="pt"), use_cache=False).logits
 print(tokenizer.decode(logits[0, -1].argmax()))
 """
-BARS = {"help, seconds": 0.5, "explain ÷ plain script": 1.5, "report of 30 tokens, kB": 300}
+BARS = {
+    "help, seconds": 0.5,
+    "explain ÷ plain script": 1.5,
+    "explain --server ÷ explain": 0.25,
+    "report of 30 tokens, kB": 300,
+}
 
 
 def main() -> None:
@@ -58,17 +68,20 @@ def measure(rounds: int) -> dict[str, Any]:
         "plain": [sys.executable, "-c", PLAIN.format(folder=folder, prompt=PROMPT)],
         "explain": [*command, "explain", PROMPT, "--target", "has", "--foil", "have"],
     }
+    runs["explain --server"] = [*runs["explain"], "--server"]
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for count in range(rounds + 1):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            subprocess.run(run, check=True, capture_output=True)
-            if count > 0:  # the first round warms the disk cache
-                seconds[name].append(time.perf_counter() - start)
+    with running_server(command):
+        for count in range(rounds + 1):
+            for name, run in runs.items():
+                start = time.perf_counter()
+                subprocess.run(run, check=True, capture_output=True)
+                if count > 0:  # the first round warms the disk cache
+                    seconds[name].append(time.perf_counter() - start)
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     values = {
         "help, seconds": medians["help"],
         "explain ÷ plain script": medians["explain"] / medians["plain"],
+        "explain --server ÷ explain": medians["explain --server"] / medians["explain"],
         "report of 30 tokens, kB": report_size() / 1000,
     }
     return {
@@ -80,12 +93,28 @@ def measure(rounds: int) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def running_server(command: list[str]) -> Iterator[None]:
+    """Run a server of the default model."""
+    run = [*command, "serve", "--port", "0"]
+    with subprocess.Popen(run, stderr=subprocess.PIPE, text=True, env=os.environ) as process:
+        assert process.stderr is not None
+        while "asks it from another terminal" not in (line := process.stderr.readline()):
+            assert line, "the server did not start"
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+
+
 def report_size() -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
         command = [sys.executable, "-m", "whyword", "explain", LONG, "--top", "1", "-o", str(path), "--json"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-        assert len(json.loads(done.stdout)["tokens"]) == 30, len(json.loads(done.stdout)["tokens"])
+        tokens = len(json.loads(done.stdout)["tokens"])
+        assert tokens == 31, tokens  # with the start of text
         return path.stat().st_size
 
 

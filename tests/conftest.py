@@ -15,9 +15,11 @@ import rich.console  # noqa: F401
 import transformers.modeling_utils  # noqa: F401
 import typer  # noqa: F401
 
+import line_coverage
 import shape_checks
 
 shape_checks.install()
+line_coverage.install()
 
 from pathlib import Path
 

@@ -240,6 +240,7 @@ FREEZERS: dict[str, tuple[Callable[..., FrozenNetwork], dict[str, Any]]] = {
     "gpt2": (freeze_gpt2, {}),
     "gpt-neox-parallel": (freeze_neox, {}),
     "llama": (_like_llama(_freeze_llama_block), {}),
+    "mistral": (_like_llama(_freeze_llama_block), {}),
     "gemma2": (_like_llama(_freeze_gemma2_block), {}),
     "mixtral": (_like_llama(_freeze_mixtral_block), {}),
     "deepseek-v3": (_like_llama(_freeze_latent_block), {"first_k_dense_replace": 3}),

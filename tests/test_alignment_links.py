@@ -12,7 +12,14 @@ import toy_translators
 import whyword
 from whyword.alignment.agreeing_heads import combine
 from whyword.alignment.confidence import estimate_confidence
-from whyword.alignment.linking import LINKING, Linking, find_mutual, link_words, share_both_sides
+from whyword.alignment.linking import (
+    LINKING,
+    Linking,
+    climb_recall,
+    find_mutual,
+    link_words,
+    share_both_sides,
+)
 from whyword.alignment.preparing import prepare
 from whyword.alignment.token_scores import MEASURES, record_prepared
 from whyword.alignment.words import read_sentence
@@ -215,3 +222,17 @@ def test_documents_keep_confidences(m2m: whyword.Model, tmp_path: Path) -> None:
     with pytest.raises(whyword.InputError, match=r"confidence has 1 numbers, but there are \d+ links"):
         whyword.Alignment.from_dict(wrong)
     assert whyword.align(m2m, GERMAN, ENGLISH, method="logit").confidence is None
+
+
+def test_climbing_recall_gives_the_links_of_every_recall() -> None:
+    """Each link once, with the recall from which on it is made; against `link_words` at many recalls."""
+    for seed in range(20):
+        evidence = torch.rand(5, 7, generator=torch.Generator().manual_seed(seed))
+        evidence[seed % 5] *= 0.1
+        evidence[:, seed % 7] = 0
+        ladder = climb_recall(evidence, 0.2)
+        written = torch.ones(5, dtype=torch.bool), torch.ones(7, dtype=torch.bool)
+        for recall in (0.0, 0.3, 0.6, 0.85, 1.0):
+            linked = link_words(evidence, evidence, written, Linking(recall=recall, null=0.2))
+            assert linked == tuple(link for link, least in ladder if least == 0 or least < recall)
+    assert climb_recall(torch.zeros(0, 0), 0.2) == []

@@ -7,6 +7,7 @@ unless the change is noticed.
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import MethodType
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils import parametrizations
 from transformers import AttentionMaskInterface, DynamicCache
 from transformers.masking_utils import sdpa_mask
+from transformers.models.llama.modeling_llama import LlamaMLP
 
 import whyword
 
@@ -152,6 +154,39 @@ def add_block(network: Any) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+def hook_between(block: Any) -> AbstractContextManager[Any]:
+    """Change what a block reads."""
+    return nullcontext(
+        block.register_forward_pre_hook(lambda _module, inputs: (inputs[0] * 1.001, *inputs[1:]))
+    )
+
+
+@contextmanager
+def patch_class(_network: Any) -> Iterator[None]:
+    """Let all MLPs depend on the size of the batch, by their class."""
+    own = LlamaMLP.forward
+    LlamaMLP.forward = lambda mlp, stream: own(mlp, stream) * len(stream)
+    try:
+        yield
+    finally:
+        LlamaMLP.forward = own
+
+
+@contextmanager
+def patch_code(_network: Any) -> Iterator[None]:
+    """Replace the code of a function in its place."""
+    own = LlamaMLP.forward.__code__
+    LlamaMLP.forward.__code__ = _depend_on_batch.__code__
+    try:
+        yield
+    finally:
+        LlamaMLP.forward.__code__ = own
+
+
+def _depend_on_batch(self: Any, x: Tensor) -> Any:
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x)) * len(x)
+
+
 REFUSED: dict[str, tuple[Change, str]] = {
     "noise": (patch_mlp(lambda own, x: own(x) + torch.randn_like(x) / 10), "is not causal"),
     "the future in an MLP": (patch_mlp(lambda own, x: own(x) + own(x.flip(1))), "is not causal"),
@@ -180,6 +215,12 @@ REFUSED: dict[str, tuple[Change, str]] = {
         lambda network: nullcontext(network.model.layers[1].to(torch.bfloat16)),
         "its weights are bfloat16 and float64 now",
     ),
+    "a hook between two blocks": (
+        lambda network: hook_between(network.model.layers[1]),
+        "block 2: stream into a block = .*\n.*between two blocks: a hook",
+    ),
+    "a patched class": (patch_class, "recorded run"),
+    "the code of a function": (patch_code, "recorded run"),
     "results that are tuples": (
         lambda network: nullcontext(setattr(network.config, "return_dict", False)),
         "cannot be run: AttributeError: 'tuple' object has no attribute",
@@ -264,6 +305,37 @@ def test_a_change_that_is_explained(name: str) -> None:
     with EXPLAINED[name](model.network):
         for total, prompt in explain_all(model, name):
             assert total == pytest.approx(own_difference(model.network, prompt), abs=1e-6)
+
+
+class Settings:
+    """What a patched module could read."""
+
+    times = 0.0
+
+
+@pytest.mark.parametrize("kind", ["list", "closure", "object"])
+def test_a_change_inside_an_attribute(kind: str) -> None:
+    """The attribute is the same object; what it holds decides whether the MLP depends on the batch."""
+    network = build("llama", torch.float64)
+    mlp, held, settings = network.model.layers[1].mlp, [0.0], Settings()
+    own = mlp.forward
+    if kind == "closure":
+        mlp.forward = lambda stream: own(stream) * (1 + held[0] * (len(stream) - 1))
+    else:
+        mlp.held, mlp.settings = held, settings
+        mlp.forward = MethodType(_read_attributes, mlp)
+    model = whyword.load(network)
+    assert len(list(explain_all(model, ""))) >= 3
+    if kind == "object":
+        settings.times = 1.0
+    else:
+        held[0] = 1.0
+    with pytest.raises(whyword.ProofError, match="recorded run"):
+        list(explain_all(model, ""))
+
+
+def _read_attributes(mlp: Any, stream: Tensor) -> Tensor:
+    return LlamaMLP.forward(mlp, stream) * (1 + (mlp.held[0] + mlp.settings.times) * (len(stream) - 1))
 
 
 def test_a_cache_and_several_prompts() -> None:

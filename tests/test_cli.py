@@ -646,7 +646,8 @@ def spell(node: ast.AST) -> str:
 
 
 def test_no_error_tells_the_user_of_the_command_to_write_python() -> None:
-    options = list_options(get_command(application).commands["explain"].callback)
+    commands = get_command(application).commands
+    options = list_options(commands["explain"].callback) | list_options(commands["run"].callback)
     options |= {"--step", "--target-language"}
     python = [line for line in lines_of_errors() if PYTHON.search(line)]
     assert len(python) > 15

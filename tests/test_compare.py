@@ -138,7 +138,7 @@ def test_the_terminal_says_what_the_scores_of_a_baseline_are(model: whyword.Mode
 def test_scores_that_add_up_are_shown_as_before(model: whyword.Model) -> None:
     e = whyword.explain(model, TEXT, target="has", foil="have", method="logit")
     assert "score:" not in draw(e.to_dict(), 100)
-    assert caution(e.to_dict()).endswith("tokens add up to attention's part")
+    assert caution(e.to_dict()).startswith("exact: tokens add up to attention's part · ")
 
 
 def test_a_capped_logit_stands_beside() -> None:

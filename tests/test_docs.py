@@ -18,6 +18,7 @@ import yaml
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import whyword
+from whyword.corpus.row_columns import COLUMNS
 from whyword.models.catalogue import CATALOGUE
 from whyword.pipeline.loading import load as load_model
 
@@ -26,7 +27,7 @@ from weights import fetch_folder
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted(DOCS.rglob("*.md"))
 LOADED: dict[tuple[str | None, ...], whyword.Model] = {}
 _NUMBER = re.compile(r"[+-]?\d+\.\d+(?:e[+-]?\d+)?")
 
@@ -65,7 +66,7 @@ def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *command],
         cwd=cwd,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "WHYWORD_SITE": "cached"},
         capture_output=True,
         text=True,
     )
@@ -73,9 +74,11 @@ def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built from the pages as they are."""
-    if any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings")):
-        pytest.skip("mkdocs-material or mkdocstrings is not installed (the extra `docs`)")
+    """The site, built from the pages as they are; cells are run by `make docs`."""
+    if any(
+        importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings", "nbformat")
+    ):
+        pytest.skip("mkdocs-material, mkdocstrings or nbformat is not installed (the extra `docs`)")
     folder = tmp_path_factory.mktemp("site")
     done = run("-m", "mkdocs", "build", "--strict", "--site-dir", str(folder))  # --quiet would hide warnings
     assert done.returncode == 0, done.stdout + done.stderr
@@ -83,15 +86,40 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_site_has_every_page(site: Path) -> None:
-    assert {page.with_suffix(".html").name for page in PAGES} <= {path.name for path in site.glob("*.html")}
+    built = {path.relative_to(site) for path in site.rglob("*.html")}
+    assert {page.relative_to(DOCS).with_suffix(".html") for page in PAGES} <= built
+    assert {path.with_suffix(".ipynb").name for path in (DOCS / "tutorials").glob("[!i]*.md")} == {
+        path.name for path in site.rglob("*.ipynb")
+    }
     assert "House rules" in (site / "contributing.html").read_text()
     assert "Unreleased" in (site / "changelog.html").read_text()
-    assert not list(site.glob("*.py"))
+    assert not list(site.rglob("*.py"))
+
+
+def test_the_site_lists_every_error(site: Path) -> None:
+    page = (site / "trouble.html").read_text()
+    assert page.count("<h4 id=") > 300
+    assert "is not causal: with other tokens after position ‹position›" in page
+
+
+def test_a_pasted_error_finds_its_entry(site: Path, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto((site / "trouble.html").as_uri())
+    page.fill("#find-error", "InputError: max_memory is 'a lot'.")
+    shown = [head for head in page.query_selector_all("h4") if head.is_visible()]
+    assert [head.inner_text().removesuffix("¶") for head in shown] == ["max_memory is ‹size›."]
+    page.close()
+
+
+def test_the_search_works_from_disk(site: Path) -> None:
+    """Without a server there is no worker: the index is a script, and a frame takes the worker's place."""
+    assert (site / "search" / "search_index.js").read_text().startswith("var __index = ")
+    assert '<script src="assets/iframe-worker.js"></script>' in (site / "index.html").read_text()
 
 
 def test_the_site_needs_no_network(site: Path) -> None:
     loaded = re.compile(r"<(?:script|img|iframe)[^>]* src=.?https?:|<link[^>]* href=.?https?:|@import")
-    for page in site.glob("*.html"):
+    for page in site.rglob("*.html"):
         assert not loaded.search(page.read_text()), page.name
 
 
@@ -173,6 +201,7 @@ def test_a_stale_page_of_the_command_is_noticed(tmp_path: Path) -> None:
         "## whyword predict",
         "## whyword translate",
         "## whyword align",
+        "## whyword run",
         "## whyword serve",
         "## whyword models",
         "## whyword doctor",
@@ -191,7 +220,7 @@ def test_the_python_of_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.M
     pytest.importorskip("matplotlib")
     fetch_folder()
     monkeypatch.chdir(tmp_path)
-    names = run_blocks("index.md")
+    names = run_blocks("asking.md")
     assert {path.name for path in tmp_path.iterdir()} == {
         *(f"e.{ending}" for ending in ("json", "html", "tex", "png", "svg", "csv")),
         "difference.html",
@@ -227,7 +256,9 @@ def test_the_python_of_the_methods_runs(capsys: pytest.CaptureFixture[str]) -> N
     assert names["c"]["erasure"].scores[0].item() == pytest.approx(lost[0] - lost[1], rel=1e-3)
 
 
-SHOWN = [block for page in ("index.md", "methods.md", "inside.md") for block in blocks(page, "text")]
+SHOWN = [
+    block for page in ("index.md", "asking.md", "methods.md", "inside.md") for block in blocks(page, "text")
+]
 
 
 @pytest.mark.real
@@ -359,14 +390,16 @@ def test_the_walks_through_the_code_name_what_is_there() -> None:
 def test_relative_links_resolve(path: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
         if not re.match(r"https?:|#", link):
-            assert (path.parent / link.split("#")[0]).exists(), link
+            target = path.parent / link.split("#")[0]
+            assert target.exists() or target.with_suffix(".md") == path, link  # a page's own notebook
 
 
 @pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *PAGES], ids=lambda path: path.name)
 def test_no_asterisk_is_left_over(path: Path) -> None:
     """Bold and italics are closed as they were opened; a page shows no markers of them."""
-    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
-    shown = markdown.markdown(text, extensions=["tables", "attr_list"])
+    text = re.sub(r"\A---\n.*?^---\n", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^( *)```.*?^\1```|<!--.*?-->", "", text, flags=re.DOTALL | re.MULTILINE)
+    shown = markdown.markdown(text, extensions=["tables", "attr_list", "md_in_html"])
     plain = re.sub(r"<(pre|code)>.*?</\1>", "", shown, flags=re.DOTALL)
     assert re.findall(r".{0,20}(?:\*\S|\S\*).{0,20}", plain) == []
 
@@ -433,3 +466,19 @@ def test_the_page_on_alignment(shared: Path, tmp_path: Path, monkeypatch: pytest
     assert names["again"].to_dict() == names["a"].to_dict()
     assert names["line"].split()[0] == "0-0"
     assert names["other"].block == 3
+
+
+@pytest.mark.real
+def test_the_page_on_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    fetch_folder()
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks("runs.md")
+    (printed,) = blocks("runs.md", "text")
+    assert capsys.readouterr().out == printed
+    assert len(names["frame"]) == 20
+    for name, column in COLUMNS.items():
+        if not name.startswith("token_"):
+            assert f"`{name}`" in (DOCS / "runs.md").read_text(), (name, column.about)

@@ -140,6 +140,17 @@ def test_ids_that_are_not_tokens(bare: whyword.Model) -> None:
             whyword.explain(bare, replace(whyword.explain(bare, [3]).tokens, records=(token(outside),)))
 
 
+@pytest.mark.parametrize("continuation", [3, 2.5, [2.5], ["has"], b"has", [[3, 4]]])
+def test_continuation_that_is_not_one(continuation: Any, llama: whyword.Model) -> None:
+    with pytest.raises(whyword.InputError, match=r"^A continuation cannot be "):
+        whyword.explain_continuation(llama, [3, 4], continuation)
+
+
+def test_methods_in_the_place_of_one(llama: whyword.Model) -> None:
+    with pytest.raises(whyword.InputError, match=r"^There is no method \['flow'\]\."):
+        whyword.explain(llama, [3, 4], method=["flow"])
+
+
 def test_options_that_do_not_exist(model: whyword.Model) -> None:
     with refuses(
         whyword.InputError,

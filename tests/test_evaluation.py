@@ -29,6 +29,8 @@ from whyword.evaluation.metrics import expect_reciprocal_rank
 from whyword.evaluation.panels import STYLE
 from whyword.evaluation.printed_tables import print_reports
 from whyword.evaluation.records import read_run
+from whyword.evaluation.report import summarise
+from whyword.evaluation.tables import lay_out
 
 import toy_tokenizers
 from families import build, other_weights
@@ -238,7 +240,7 @@ def run():
 
 for cycle in range(cycles):
     children = [run(), run()]
-    time.sleep(random.uniform(0.1, 0.5))
+    time.sleep(random.uniform(0.05, 0.4))
     for child in random.sample(children, 2):
         os.kill(child, signal.SIGKILL)
     statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
@@ -257,7 +259,7 @@ def test_two_processes_killed_and_resumed_again_and_again(
     folder: Path, model: whyword.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`make fuzz` does it a hundred times: one table, byte-equal to that of a run that nobody disturbed."""
-    rows = 20 + CYCLES
+    rows = 60 + CYCLES
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(folder), str(tmp_path / "killed"), str(CYCLES), str(rows)],
         capture_output=True,
@@ -382,6 +384,18 @@ def test_the_default_model_on_published_data(smollm: whyword.Model, shared: Path
         for row in report.rows
     }
     assert found == {name: pytest.approx(numbers, abs=0.02) for name, numbers in REFERENCE.items()}
+
+
+def test_a_table_of_runs_of_different_size_shows_the_size_of_each() -> None:
+    whole = made_runs.make_run("one")
+    records = [
+        each for name, own in whole.records.items() for each in own if each.row < (4 if name == "aga" else 6)
+    ]
+    short = summarise(whole.report.settings, records, [])
+    sheet = lay_out([whole.report, short])
+    rows = {name: (used, skipped) for name, used, skipped, *_ in sheet.rows}
+    assert rows["aga"] == ("6/4", "0")
+    assert rows["ana"] == ("6", "0")
 
 
 @pytest.mark.parametrize("prefix", ["", "builtin-"])

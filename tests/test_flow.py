@@ -18,9 +18,19 @@ from whyword.ledger.direction import read_logits, unembedding_bias, unembedding_
 from whyword.maths.proof import Identity, gather_errors
 from whyword.models.open import open_model
 from whyword.models.testing.tiny_families import build
-from whyword.trace import Places, Plan, block_tally, intercepted_operation, record
+from whyword.trace import (
+    Places,
+    Plan,
+    block_tally,
+    frozen_run,
+    hooks,
+    intercepted_operation,
+    record,
+    recorder,
+)
 from whyword.trace.frozen_gradients import Halve, ratio_of
 from whyword.trace.frozen_run import FrozenRun
+from whyword.trace.heap_holes import give_back_holes
 from whyword.trace.memory_plan import Request, estimate, make_plan
 from whyword.view.translation_depths import at_word, lay_out_translation_depths
 
@@ -382,3 +392,35 @@ def test_words_that_are_nearly_tied_are_not_taken_for_an_error() -> None:
     found = explain(network)
     assert abs(found.ledger.logit) < 1e-2
     assert max(errors_of(lambda: explain(network)).values()) < 1e-4
+
+
+def test_long_prompts_hold_values_once_and_give_back_holes(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, given_back = build("llama", torch.float64), []
+    expected = explain(network)
+    for module in (frozen_run, recorder):
+        monkeypatch.setattr(module, "LARGE", 1)
+    monkeypatch.setattr(frozen_run, "give_back_holes", lambda: given_back.append(True))
+    found = explain(network)
+    assert given_back
+    assert torch.equal(found.flow, expected.flow)
+    assert torch.equal(found.ledger.by_head, expected.ledger.by_head)
+
+
+def test_holes_are_given_back_where_the_c_library_can() -> None:
+    give_back_holes()
+
+
+class Spread(nn.Module):
+    """Not a function of every element alone."""
+
+    def forward(self, given: Tensor) -> Tensor:
+        return given + given.mean(-1, keepdim=True)
+
+
+def test_a_module_that_mixes_elements_is_followed_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = build("gpt2", torch.float64)
+    for block in network.transformer.h:
+        block.mlp.act = Spread()
+    expected = explain(network).flow
+    monkeypatch.setattr(hooks, "_ACTIVATIONS", Spread.__module__)
+    assert torch.allclose(explain(network).flow, expected, atol=1e-12)

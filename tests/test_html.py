@@ -1189,12 +1189,12 @@ def test_an_alignment_is_drawn_with_its_links(show: Open) -> None:
     strengths = cells_of(page, "Number(cell.style.getPropertyValue('--strength'))")
     assert strengths == [[0.5, 1], [1, 0.25], [0, 0]]
     assert cells_of(page, "cell.classList.contains('lowers')")[0] == [False, True]
-    assert "green" not in page.locator(".lead").text_content()
+    assert "green" not in page.locator(".map .lead").text_content()
 
 
 def test_an_alignment_is_walked_through(show: Open) -> None:
     page = show(make_alignment(gold={"sure": [[1, 0]], "possible": [[0, 1], [1, 2]]}))
-    said = page.locator(".readout")
+    said = page.locator(".map .readout")
     page.locator(".alignment tbody td").first.hover()
     assert said.text_content() == "old from 图书馆: +0.25, not linked"
     page.mouse.move(0, 0)
@@ -1210,7 +1210,7 @@ def test_an_alignment_is_walked_through(show: Open) -> None:
     page.keyboard.press("Home")
     assert said.text_content() == "U+202E: no link"
     assert page.locator(".alignment [tabindex]").count() == 1
-    assert "a green frame a human (gold) link" in page.locator(".lead").text_content()
+    assert "a green frame a human (gold) link" in page.locator(".map .lead").text_content()
     frames = cells_of(page, "getComputedStyle(cell).outlineStyle")
     assert frames == [["none", "solid"], ["dashed", "none"], ["none", "dashed"]]
 
@@ -1229,8 +1229,8 @@ def test_several_alignments_are_one_report(show: Open) -> None:
     assert "decoder block 3" in page.locator(".subtitle").nth(1).text_content()
     assert page.locator("article").nth(2).locator(".lead").text_content() == "There is nothing to align."
     page.locator("article").nth(1).locator("tbody td").first.hover()
-    assert "a from 图书馆" in page.locator(".readout").nth(1).text_content()
-    assert "Point at a cell" in page.locator(".readout").first.text_content()
+    assert "a from 图书馆" in page.locator(".map .readout").nth(1).text_content()
+    assert "Point at a cell" in page.locator(".map .readout").first.text_content()
 
 
 def test_an_alignment_has_the_policy_of_all_reports() -> None:

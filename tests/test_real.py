@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import gguf
 import pytest
 import torch
+import transformers
 
 import whyword
 from whyword.ask.start_of_text import find_start
@@ -89,18 +91,32 @@ def test_half_precision(smollm: whyword.Model, prompt: whyword.Tokens) -> None:
     assert float((e.scores - exact.scores).abs().max()) <= 0.2
 
 
+GGUF_NAMES = {
+    "token_embd.weight": "model.embed_tokens.weight",
+    "blk.0.ffn_down.weight": "model.layers.0.mlp.down_proj.weight",
+    "blk.29.attn_v.weight": "model.layers.29.self_attn.v_proj.weight",
+    "output_norm.weight": "model.norm.weight",
+}
+"""Tensors that both formats hold in the same order, the first and the last block among them."""
+
+
 def test_the_default_is_what_the_gguf_file_holds(smollm: whyword.Model) -> None:
-    from_file = whyword.load(fetch_gguf())
+    """What a whole conversion gives is tested on a small file, in test_fetch.py."""
+    path = fetch_gguf()
+    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
+    assert len(tensors) == 2 + 9 * len(smollm.blocks)
+    for name, own in GGUF_NAMES.items():
+        expected = gguf.quants.dequantize(tensors[name].data, tensors[name].tensor_type)
+        assert torch.equal(smollm.network.state_dict()[own], torch.from_numpy(expected.copy()))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
     for text in (
         PROMPT,
         "def f(x):\n    return x + 10  # ß 日本 😀\n\n\tdon't",
         "<|im_start|>user\nHi<|im_end|>\n",
     ):
         ids = smollm.tokenizer(text).input_ids
-        assert ids == from_file.tokenizer(text, add_special_tokens=False).input_ids  # transformers 4 adds BOS
-    e, expected = (whyword.explain(model, ids, method="logit") for model in (smollm, from_file))
-    torch.testing.assert_close(e.scores, expected.scores, rtol=0, atol=0)
-    assert smollm.tokenizer.chat_template == from_file.tokenizer.chat_template
+        assert ids == tokenizer(text, add_special_tokens=False).input_ids  # transformers 4 adds BOS
+    assert smollm.tokenizer.chat_template == tokenizer.chat_template
     assert (smollm.tokenizer.bos_token_id, smollm.tokenizer.eos_token_id) == (1, 2)
 
 

@@ -57,7 +57,7 @@ LONGROPE = {
     "sliding_window": None,
 }
 HALF = (torch.float16, torch.bfloat16)
-PROMPTS = int(os.environ.get("WHYWORD_PROMPTS", "60"))
+PROMPTS = int(os.environ.get("WHYWORD_PROMPTS", "24"))
 
 
 def own_difference(network: Any, ids: list[int]) -> float:
@@ -247,7 +247,7 @@ def test_an_error_in_one_mlp_is_noticed_in_half_precision(name: str, dtype: torc
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 @pytest.mark.parametrize("name", DISTINCT)
 def test_rounding_in_half_precision_is_no_error(name: str, dtype: torch.dtype) -> None:
-    """None of 720 prompts in each type; `make proof` tries 1,000 of every family."""
+    """None of 288 prompts in each type; `make proof` tries 1,000 of every family."""
     model = whyword.load(build(name, dtype))
     prompts = [prompt_of(1 + seed % 30, seed) for seed in range(PROMPTS)]
     for method in ("logit", "alti-logit"):

@@ -146,6 +146,23 @@ def test_translations(client: httpx.Client, translator: whyword.Model) -> None:
         asked.answer(translator, few)
 
 
+def test_alignments(client: httpx.Client, translator: whyword.Model) -> None:
+    question = {"source": "the cat", "translation": "a dog", "source_language": "en", "target_language": "fr"}
+    answer = client.post("/api/align", json={"model": translator.name, "recall": 0.9, **question})
+    expected = whyword.align(
+        translator, "the cat", "a dog", recall=0.9, source_language="en", target_language="fr"
+    )
+    assert answer.json() == json.loads(json.dumps(expected.to_dict()))
+    asked = {"model": translator.name, "source": "the cat", "target_language": "fr"}
+    own = client.post("/api/align", json=asked).json()  # its own translation
+    assert own["schema"] == "whyword.alignment/1"
+    assert own["target"]
+    for wrong, expected_code in (({"recall": 2}, 422), ({"words": "letters"}, 422), ({"model": "toy"}, 422)):
+        refused = client.post("/api/align", json={"model": translator.name, **question, **wrong})
+        assert refused.status_code == expected_code
+        assert refused.json()["error"]["remedy"]
+
+
 def test_lines_of_progress_and_then_the_document(client: httpx.Client, toy: whyword.Model) -> None:
     question = {"prompt": LONG[:1000], "target": "has", "foil": "have", "methods": ["logit", "erasure"]}
     with client.stream("POST", "/api/compare", json=question, headers=LINES) as answer:
@@ -170,7 +187,7 @@ def test_the_description_names_every_route(client: httpx.Client) -> None:
     assert sorted(description["paths"]) == [
         f"/api/{name}"
         for name in (
-            *("compare", "continue", "difference", "explain"),
+            *("align", "compare", "continue", "difference", "explain"),
             *("models", "neurons", "predict", "support", "translate"),
         )
     ]

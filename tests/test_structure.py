@@ -36,6 +36,7 @@ ORDER = (
     "inside",
     "sweep",
     "evaluation",
+    "corpus",
     "serve",
     "cli",
     "__main__",
@@ -144,8 +145,10 @@ def test_the_public_names() -> None:
         "load",
         "mixing",
         "neurons",
+        "open_run",
         "predict",
         "read",
+        "run",
         "show_progress",
         "tokenize",
     ]

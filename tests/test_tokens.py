@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 from transformers import ByT5Tokenizer
 
 import whyword
@@ -235,8 +236,8 @@ def test_ids_for_a_slow_tokenizer() -> None:
     assert e.tokens.words() == ["a", "bc"]
     text = "a bc été"
     tokens = whyword.tokenize(model, text)
-    assert tokens.words() == ["a", "bc", "été", "</s>"]
-    assert [text[token.start : token.end] for token in tokens] == [*"a", "", *"bc", "", *"éétéé", ""]
+    assert tokens.words() == ["a", "bc", "été"]  # without "</s>", which it puts at the end
+    assert [text[token.start : token.end] for token in tokens] == [*"a", "", *"bc", "", *"éétéé"]
     assert whyword.explain(model, "a bc", target="d").tokens.text == "a bc"
 
 
@@ -247,3 +248,18 @@ def test_a_continuation_in_words(model: whyword.Model) -> None:
     assert whole.target.id is None
     assert whole.target.text == c.text
     assert whole.ledger.logit == pytest.approx(sum(e.target.logit for e in c), rel=1e-4)
+
+
+@pytest.mark.parametrize("template", ["$A <s>", "<s> $A <s> <s>"])
+def test_a_token_that_is_put_at_the_end_is_left_out(template: str) -> None:
+    """Else the model would be asked what comes after the end of the text."""
+    tokenizer = toy_tokenizers.make("byte-level")
+    plain = tokenizer("A report", add_special_tokens=False).input_ids
+    special = tokenizer.convert_tokens_to_ids("<s>")
+    tokenizer._tokenizer.post_processor = TemplateProcessing(
+        single=template, special_tokens=[("<s>", special)]
+    )
+    network = build("gpt2", torch.float32, vocab_size=len(tokenizer))
+    tokens = whyword.tokenize(whyword.load(network, tokenizer, start="tokenizer"), "A report")
+    assert tokens.ids == [*([special] if template.startswith("<s>") else []), *plain]
+    assert whyword.tokenize(whyword.load(network, tokenizer, start="none"), "A report").ids == plain

@@ -2,15 +2,18 @@
 
 import copy
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
@@ -165,6 +168,47 @@ def test_an_adapter_folder_loads_its_base(tmp_path: Path) -> None:
         whyword.load(folder)
 
 
+def _put_into_cache(cache: Path, name: str, folder: Path) -> None:
+    """Put a folder into a cache of the hub, as if it had been fetched under a name."""
+    place, revision = cache / f"models--{name.replace('/', '--')}", "0" * 40
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text(revision)
+    shutil.copytree(folder, place / "snapshots" / revision)
+
+
+def test_an_adapter_on_the_hub_loads_its_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both by name, offline, from the cache."""
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    network_of().save_pretrained(tmp_path / "base")
+    _put_into_cache(tmp_path / "hub", "someone/base", tmp_path / "base")
+    base = AutoModelForCausalLM.from_pretrained("someone/base")
+    config = peft.LoraConfig(r=2, target_modules=["o_proj"], init_lora_weights=False)
+    adapted = peft.get_peft_model(base, config)
+    adapted.save_pretrained(tmp_path / "tuned")
+    toy_tokenizers.make("byte-level").save_pretrained(tmp_path / "tuned")
+    _put_into_cache(tmp_path / "hub", "another/tuned", tmp_path / "tuned")
+    model = whyword.load("another/tuned")
+    assert model.name == "someone/base + another/tuned (LoRA, rank 2)"
+    assert model.tokenizer is not None
+    expected = whyword.explain(whyword.load(adapted), IDS, target=5, foil=9).scores
+    torch.testing.assert_close(whyword.explain(model, IDS, target=5, foil=9).scores, expected)
+    assert whyword.load("someone/base").name == "someone/base"
+    (tmp_path / "tuned" / "adapter_model.safetensors").unlink()
+    _put_into_cache(tmp_path / "hub", "another/empty", tmp_path / "tuned")
+    with pytest.raises(whyword.ModelError, match=r"^another/empty has no weights of its adapter .*\nPass a"):
+        whyword.load("another/empty")
+    (tmp_path / "hub" / "models--someone--base").rename(tmp_path / "gone")
+    with pytest.raises(
+        whyword.ModelError,
+        match=r"^The base model of the adapter another/tuned cannot be loaded\. 'someone/base' is not in the",
+    ):
+        whyword.load("another/tuned")
+
+
 def test_virtual_tokens_are_refused() -> None:
     peft = pytest.importorskip("peft", reason="peft is not installed")
     tuned = peft.get_peft_model(
@@ -208,11 +252,6 @@ def test_parallel_wrappers_come_off(tmp_path: Path) -> None:
     try:
         wrapped = torch.compile(nn.parallel.DistributedDataParallel(network))
         assert whyword.load(wrapped).network is network
-        fsdp = pytest.importorskip("torch.distributed.fsdp")
-        sharded = network_of()
-        fsdp.fully_shard(sharded)
-        with pytest.raises(whyword.ModelError, match=r"sharded over processes \(FSDP\).*\nSave it whole"):
-            whyword.load(sharded)
     finally:
         torch.distributed.destroy_process_group()
 
@@ -288,6 +327,62 @@ def _hqq(bits: int) -> Change:
     return lambda module: hqq.HQQLinear(module, config, compute_dtype=torch.float32, device="cpu")
 
 
+class _Packed(nn.Module):
+    """A projection whose weights are eight 4-bit numbers to an int32, with scales and zeros by group."""
+
+    def __init__(self, linear: Any, differentiable: bool, group: int = 64) -> None:
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.bias, self.differentiable = linear.bias, differentiable
+        grouped = linear.weight.detach().T.reshape(-1, group, linear.out_features)
+        low, high = grouped.amin(1, keepdim=True), grouped.amax(1, keepdim=True)
+        scales = (high - low) / 15
+        numbers = ((grouped - low) / scales).round().long().view(-1, 8, linear.out_features)
+        packed = (numbers << (4 * torch.arange(8)[:, None])).sum(1)
+        self.register_buffer("qweight", (packed - (packed >= 2**31) * 2**32).int())
+        self.register_buffer("scales", scales)
+        self.register_buffer("zeros", low)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """Unpack, scale, multiply; some kernels have no gradient."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.differentiable):
+            numbers = (self.qweight[:, None] >> (4 * torch.arange(8, dtype=torch.int32)[:, None])) & 15
+            weight = numbers.view(len(self.scales), -1, self.out_features) * self.scales + self.zeros
+            found = rows @ weight.view(self.in_features, -1).to(rows)
+            return found if self.bias is None else found + self.bias.to(rows)
+
+
+def _packed(differentiable: bool) -> Change:
+    return lambda module: _Packed(module, differentiable).eval()
+
+
+def quantise_groups(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return scales and zeros of 4 bits, in groups of 64 along what is read."""
+    grouped = weight.detach().view(len(weight), -1, 64)
+    low, high = grouped.amin(-1), grouped.amax(-1)
+    scales = ((high - low) / 15).half().float()
+    return scales, (-low / scales).round().clamp(0, 15)
+
+
+def _gptqmodel(kind: str) -> Change:
+    """Packed by the package that transformers loads GPTQ and AWQ checkpoints with."""
+    pytest.importorskip("gptqmodel", reason="gptqmodel is not installed")
+    from gptqmodel.nn_modules.qlinear.torch import TorchLinear
+    from gptqmodel.nn_modules.qlinear.torch_awq import AwqTorchLinear
+
+    def change(module: Any) -> nn.Module:
+        scales, zeros = quantise_groups(module.weight)
+        options = {"bits": 4, "group_size": 64, "sym": False, "desc_act": False, "register_buffers": True}
+        sizes = {"in_features": module.in_features, "out_features": module.out_features}
+        made = (TorchLinear if kind == "gptq" else AwqTorchLinear)(
+            **options, **sizes, bias=module.bias is not None
+        )
+        made.pack(module, scales, zeros, (torch.arange(module.in_features) // 64).int())
+        return cast(nn.Module, made.eval())
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("make", "exactness", "bound"),
     [
@@ -299,6 +394,8 @@ def _hqq(bits: int) -> Change:
         pytest.param(lambda: _torchao(4), "float32", 1e-4, id="torchao 4"),
         pytest.param(lambda: _hqq(4), "float32", 1e-4, id="HQQ 4"),
         pytest.param(lambda: _torchao_dynamic(), "int8", 6e-2, id="torchao dynamic"),
+        pytest.param(lambda: _packed(True), "float32", 1e-4, id="packed 4"),
+        pytest.param(lambda: _packed(False), "float32", 1e-4, id="packed 4, no gradient"),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
@@ -311,15 +408,7 @@ def test_quantised_models_are_explained_by_the_weights_that_they_apply(
     model = whyword.load(quantised)
     if exactness is not None:
         assert str(model.exactness) == f"torch.{exactness}"
-    plain = network_of()
-    for block, own in zip(plain.model.layers, quantised.model.layers, strict=True):
-        for path, module in block.named_modules():
-            if isinstance(module, nn.Linear):
-                applied = own.get_submodule(path)
-                with torch.no_grad():
-                    at_zero = applied(torch.zeros(1, module.in_features))
-                    module.weight.copy_((applied(torch.eye(module.in_features)) - at_zero).T)
-                    module.bias = None if module.bias is None else nn.Parameter(at_zero[0])
+    plain = _with_weights_as_applied(quantised)
     exact = model.exactness == torch.float32
     methods = (
         (*METHODS, "neurons") if exact else ("flow", "logit", "alti-logit", "gim")
@@ -332,6 +421,63 @@ def test_quantised_models_are_explained_by_the_weights_that_they_apply(
     assert said == {"int8": "float32, projections read 8 bits", "float32": "float32"}.get(
         exactness or said, said
     )
+
+
+def _with_weights_as_applied(quantised: Any) -> Any:
+    """A plain network whose projections do what those of a quantised one do."""
+    plain = network_of()
+    for block, own in zip(plain.model.layers, quantised.model.layers, strict=True):
+        for path, module in block.named_modules():
+            if isinstance(module, nn.Linear):
+                applied = own.get_submodule(path)
+                with torch.no_grad():
+                    at_zero = applied(torch.zeros(1, module.in_features))
+                    module.weight.copy_((applied(torch.eye(module.in_features)) - at_zero).T)
+                    module.bias = None if module.bias is None else nn.Parameter(at_zero[0])
+    return plain
+
+
+@pytest.mark.parametrize("kind", ["gptq", "awq"])
+@pytest.mark.filterwarnings("ignore")
+def test_checkpoints_of_gptq_and_awq(kind: str, tmp_path: Path) -> None:
+    """A folder as it is published, loaded by transformers with gptqmodel's CPU kernels."""
+    change = _gptqmodel(kind)
+    state = network_of().state_dict()
+    for path, module in network_of().model.layers.named_modules():
+        if isinstance(module, nn.Linear):
+            state = {name: each for name, each in state.items() if f"layers.{path}." not in name}
+            packed = change(module).state_dict()
+            state |= {f"model.layers.{path}.{name}": each for name, each in packed.items()}
+    save_file({name: each.contiguous() for name, each in state.items()}, tmp_path / "model.safetensors")
+    said = {
+        "gptq": {"desc_act": False, "sym": False, "checkpoint_format": "gptq_v2"},
+        "awq": {"zero_point": True, "version": "gemm"},
+    }[kind]
+    config = network_of().config.to_dict() | {
+        "architectures": ["LlamaForCausalLM"],
+        "quantization_config": {"bits": 4, "group_size": 64, "quant_method": kind, **said},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = whyword.load(tmp_path, dtype="float32")
+    quantised = model.blocks[0].self_attn.q_proj
+    assert type(quantised).__module__.startswith("gptqmodel.")
+    require_same(model, whyword.load(_with_weights_as_applied(model.network)), 1e-4)
+    assert diagnose(model, lengths=(3,)).proven
+
+
+def test_a_missing_package_of_a_checkpoint_is_named(tmp_path: Path) -> None:
+    if find_spec("gptqmodel") is not None:
+        pytest.skip("gptqmodel is installed")
+    network_of().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    for kind, package in (("gptq", "optimum"), ("awq", "gptqmodel"), ("hqq", "hqq"), ("quanto", "quanto")):
+        quantisation = {"bits": 4, "group_size": 64, "quant_method": kind}
+        (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": quantisation}))
+        with pytest.raises(
+            whyword.ModelError,
+            match=rf"is quantised \({kind}\) and cannot be loaded: .*\nInstall .*{package}.*, with kernels",
+        ):
+            whyword.load(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -385,6 +531,54 @@ def test_offloaded_weights_are_fetched_and_left_where_they_are(family: str, tmp_
     require_same(model, whyword.load(tmp_path / "model"), 1e-5)
     assert diagnose(model, lengths=(3,)).proven
     assert [name for name, parameter in offloaded.named_parameters() if parameter.is_meta] == elsewhere
+
+
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_weights_that_transformers_offloads_by_itself(
+    share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`device_map="auto"` with less memory than the model needs: one layer's weights are there at a time."""
+    from accelerate import hooks
+
+    network = network_of(num_hidden_layers=4, hidden_size=64)
+    network.save_pretrained(tmp_path / "model")
+    size = sum(parameter.nbytes for parameter in network.parameters())
+    offloaded = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "model",
+        device_map="auto",
+        max_memory={"cpu": int(share * size)},
+        offload_folder=tmp_path / "weights",
+        dtype=torch.float32,
+    )
+    assert "disk" in offloaded.hf_device_map.values()
+    elsewhere = [name for name, parameter in offloaded.named_parameters() if parameter.is_meta]
+    present: dict[tuple[int, str], int] = {}
+    most = [0]
+    place = hooks.set_module_tensor_to_device
+
+    def follow(module: nn.Module, name: str, device: Any, **options: Any) -> Any:
+        found = place(module, name, device, **options)
+        tensor = getattr(module.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2])
+        present[id(module), name] = 0 if tensor.is_meta else tensor.nbytes
+        most[0] = max(most[0], sum(present.values()))
+        return found
+
+    monkeypatch.setattr(hooks, "set_module_tensor_to_device", follow)
+    model = whyword.load(offloaded)
+    require_same(model, whyword.load(network), 1e-5)
+    assert 0 < most[0] <= sum(parameter.nbytes for parameter in network.model.layers[0].parameters())
+    assert [name for name, parameter in offloaded.named_parameters() if parameter.is_meta] == elsewhere
+    if share == 0.3:
+        assert whyword.explain_continuation(model, IDS, new_tokens=2).sum().scores.isfinite().all()
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="no two CUDA devices here")
+def test_blocks_on_several_devices(tmp_path: Path) -> None:
+    network_of(num_hidden_layers=4).save_pretrained(tmp_path)
+    places: dict[str, int | str] = {f"model.layers.{index}": index % 2 for index in range(4)}
+    places |= {"model.embed_tokens": 0, "model.rotary_emb": 0, "model.norm": 1, "lm_head": "cpu"}
+    spread = AutoModelForCausalLM.from_pretrained(tmp_path, device_map=places, dtype=torch.float32)
+    require_same(whyword.load(spread), whyword.load(tmp_path), 1e-3)
 
 
 # Half precision

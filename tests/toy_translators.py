@@ -29,6 +29,7 @@ def train(folder: Path, name: str, vocabulary: int = 80) -> Path:
             model_prefix=str(path.with_suffix("")),
             vocab_size=vocabulary,
             character_coverage=1.0,
+            hard_vocab_limit=False,  # versions differ in how many pieces the corpus has
             minloglevel=2,
         )
         path.with_suffix(".vocab").unlink()

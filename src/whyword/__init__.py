@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .alignment.alignment import Alignment
     from .ask.filled_prompt import FilledPrompt, fill
     from .ask.prompt import tokenize
+    from .corpus.corpus_run import run
+    from .corpus.opened_run import open_run
     from .evaluation import evaluate
     from .inside.neurons import Neurons, neurons
     from .ledger import Ledger
@@ -71,8 +73,10 @@ __all__ = [
     "load",
     "mixing",
     "neurons",
+    "open_run",
     "predict",
     "read",
+    "run",
     "show_progress",
     "tokenize",
 ]
@@ -110,8 +114,10 @@ __getattr__ = look_up_in(
         "load": "pipeline.loading",
         "mixing": "pipeline.one_prompt",
         "neurons": "inside.neurons",
+        "open_run": "corpus.opened_run",
         "predict": "pipeline.one_prompt",
         "read": "results.reading_back",
+        "run": "corpus.corpus_run",
         "show_progress": "runs.progress",
         "tokenize": "ask.prompt",
     },

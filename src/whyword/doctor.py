@@ -35,6 +35,7 @@ IDENTITIES = (
     Identity.HEADS,
     Identity.PARTS,
     Identity.STREAM,
+    Identity.BETWEEN,
     Identity.FINAL_NORM,
     Identity.CAP,
     Identity.LEDGER,

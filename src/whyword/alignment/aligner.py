@@ -145,7 +145,7 @@ def _measure_each(
     meter: Meter | None,
 ) -> tuple[list[_Scores], list[Prepared | Refused | None]]:
     prepared = prepare_each(model, pairs, languages, words)
-    found = [torch.zeros(0, 0)] * len(pairs)
+    found = [torch.zeros(0, 0, dtype=torch.float32, device="cpu")] * len(pairs)
     for batch in cut(prepared):
         own = [each for each in (prepared[index] for index in batch) if isinstance(each, Prepared)]
         start = time.perf_counter()
@@ -165,7 +165,8 @@ def _finish(
     if isinstance(prepared, Refused):
         return prepared
     if prepared is None:
-        return _give(models, ((), ()), torch.zeros(0, 0), (), settings)
+        none = torch.zeros(0, 0, dtype=torch.float32, device="cpu")
+        return _give(models, ((), ()), none, (), settings)
     evidence = find_evidence(settings.method, scores)
     links = link_words(scores, evidence, prepared.written, settings.linking)
     sides = prepared.source_words, prepared.target_words
@@ -200,7 +201,7 @@ def _join(
         )
         links = tuple(sorted(symmetrise(forward, [link[::-1] for link in backward], way)))
     sides = own.source_words, own.target_words
-    return _give(models, sides, evidence, links, settings, evidence, f", {way} of both directions")
+    return _give(models, sides, evidence, links, settings, evidence, way)
 
 
 _Written = tuple[Bool[Tensor, " _target"], Bool[Tensor, " _source"]]
@@ -226,9 +227,11 @@ def _give(
     links: tuple[Link, ...],
     settings: Settings,
     evidence: _Scores | None = None,
-    joined: str = "",
+    way: str | None = None,
 ) -> Alignment:
     known = settings.method == COMBINED and evidence is not None
+    climbs = known and settings.linking.choice == "mutual" and way in (None, SCORES)
+    joined = "" if way is None else f", {way} of both directions"
     return Alignment(
         model=" and ".join(model.name for model in models),
         method=f"{settings.method}, {settings.linking}{joined}",
@@ -239,4 +242,5 @@ def _give(
         scores=scores.float(),
         links=links,
         confidence=estimate_confidence(evidence, links) if known and evidence is not None else None,
+        linking=settings.linking if climbs else None,
     )

@@ -12,9 +12,25 @@ from ..document.numbers import read_tensor, require_index
 from ..errors import InputError
 from ..results.shown import Shown
 from ..view.sentences import worded
+from .confidence import estimate_confidence
+from .linking import Linking, climb_recall
 from .links import Link, Links, write_links
 
-__all__ = ["Alignment", "AlignmentDocument"]
+__all__ = ["Alignment", "AlignmentDocument", "CandidateLink"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateLink:
+    """A link that is made from some recall on."""
+
+    source: Annotated[int, Ge(0)]
+    """The word of the source, counted from 0."""
+    target: Annotated[int, Ge(0)]
+    """The word of the translation, counted from 0."""
+    recall: Annotated[float, Ge(0)]
+    """From which recall on it is made; 0: the words are each other's best."""
+    confidence: Annotated[float, Ge(0)]
+    """How likely it is to be right."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +55,10 @@ class AlignmentDocument:
     """Words of source and translation that belong together, counted from 0."""
     confidence: tuple[float, ...] | None = None
     """How likely each link is to be right; null: not known for this method."""
+    recall: Annotated[float, Ge(0)] | None = None
+    """The recall that links were chosen at; null: they were chosen otherwise."""
+    candidates: tuple[CandidateLink, ...] | None = None
+    """All links that a higher recall would make, and those that there are; null: `recall` is."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,6 +82,8 @@ class Alignment(Shown):
     """Words of source and translation that belong together, counted from 0."""
     confidence: tuple[float, ...] | None = None
     """How likely each link is to be right, by confidence.py; None: not known for this method."""
+    linking: Linking | None = None
+    """How links were chosen, where scores are evidence; None: otherwise."""
 
     def __repr__(self) -> str:
         where = "all blocks" if self.block is None else f"block {self.block}"
@@ -92,7 +114,18 @@ class Alignment(Shown):
             "scores": self.scores.tolist(),
             "links": [list(link) for link in self.links],
             "confidence": None if self.confidence is None else list(self.confidence),
+            "recall": None if self.linking is None else self.linking.recall,
+            "candidates": None if self.linking is None else self._list_candidates(self.linking.null),
         }
+
+    def _list_candidates(self, null: float) -> list[dict[str, Any]]:
+        """List the links of the highest recall: what a slider between precision and recall chooses from."""
+        ladder = climb_recall(self.scores, null)
+        confidence = estimate_confidence(self.scores, [link for link, _ in ladder])
+        return [
+            {"source": own, "target": other, "recall": least, "confidence": likely}
+            for ((own, other), least), likely in zip(ladder, confidence, strict=True)
+        ]
 
     @classmethod
     def _from_declared(cls, declared: AlignmentDocument) -> "Alignment":
@@ -112,6 +145,7 @@ class Alignment(Shown):
             scores=scores,
             links=declared.links,
             confidence=declared.confidence,
+            linking=None if declared.recall is None else Linking(recall=min(declared.recall, 1.0)),
         )
 
 

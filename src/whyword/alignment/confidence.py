@@ -28,4 +28,4 @@ def estimate_confidence(evidence: Float[Tensor, "target source"], links: Sequenc
     own, other = (list(side) for side in zip(*links, strict=True))
     shares = evidence[other, own].double().clamp(_EDGE, 1 - _EDGE)
     mutual = find_mutual(evidence)[other, own]
-    return tuple(torch.sigmoid(_START + _SLOPE * torch.logit(shares) + _MUTUAL * mutual).tolist())
+    return tuple(torch.sigmoid(_START + _SLOPE * torch.logit(shares) + _MUTUAL * mutual.to(shares)).tolist())

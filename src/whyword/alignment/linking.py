@@ -22,6 +22,7 @@ __all__ = [
     "NULL",
     "RECALL",
     "Linking",
+    "climb_recall",
     "find_mutual",
     "link_words",
     "read_linking",
@@ -103,9 +104,21 @@ def link_words(
     return tuple(sorted(zip(columns.tolist(), rows.tolist(), strict=True)))
 
 
+def climb_recall(evidence: Float[Tensor, "target source"], null: float) -> list[tuple[Link, float]]:
+    """List all links of mutual words and of higher recalls, each with the recall from which on it is made."""
+    if evidence.numel() == 0:
+        return []
+    kept = evidence.clamp(min=0)
+    mutual = find_mutual(kept)
+    free = ~mutual.any(1)[:, None] | ~mutual.any(0)
+    rows, columns = ((mutual | free) & (kept > 0) & (kept >= null)).nonzero(as_tuple=True)
+    least = (1 - kept.double()).masked_fill(mutual, 0.0)[rows, columns].tolist()
+    return sorted(zip(zip(columns.tolist(), rows.tolist(), strict=True), least, strict=True))
+
+
 def find_mutual(kept: Float[Tensor, "target source"]) -> Bool[Tensor, "target source"]:
     """Mark the words that are each other's best; of equals the first."""
     rows, columns = torch.zeros_like(kept, dtype=torch.bool), torch.zeros_like(kept, dtype=torch.bool)
-    rows[torch.arange(len(kept)), kept.argmax(1)] = True
-    columns[kept.argmax(0), torch.arange(kept.shape[1])] = True
+    rows.scatter_(1, kept.argmax(1, keepdim=True), True)
+    columns.scatter_(0, kept.argmax(0, keepdim=True), True)
     return rows & columns & (kept > 0)

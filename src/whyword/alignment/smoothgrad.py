@@ -36,14 +36,16 @@ def smooth_gradients(
     """Score each source token by its effect on the log-probability of each word."""
     with torch.inference_mode(False), torch.enable_grad():
         embedded = _embed(model, prepared)
-        generator = torch.Generator().manual_seed(0)
+        generator = torch.Generator("cpu").manual_seed(0)
         spread = NOISE * float(embedded.max() - embedded.min())
-        noise = torch.randn(copies, *embedded.shape[1:], generator=generator) * spread
+        shape = copies, *embedded.shape[1:]
+        noise = torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu") * spread
         size = max(1, _AT_ONCE // (embedded.shape[1] + len(prepared.read)))
-        total = torch.zeros(len(prepared.target_words), embedded.shape[1], dtype=model.compute_dtype)
+        shape = len(prepared.target_words), embedded.shape[1]
+        total = torch.zeros(shape, dtype=model.compute_dtype, device="cpu")
         for own in torch.split(noise, size):
             noisy = (embedded + own.to(embedded)).detach().requires_grad_()
-            for words in torch.split(torch.arange(len(total)), _WORDS):
+            for words in torch.split(torch.arange(len(total), device="cpu"), _WORDS):
                 total[words] += _differentiate(model, prepared, noisy, words.tolist())
     return total / copies
 
@@ -59,7 +61,7 @@ def _differentiate(
     shares = prepared.target_shares[words[0] : words[-1] + 1].to(embedded)
     asked = shares.any(0).nonzero().flatten().tolist()
     if not asked:
-        return torch.zeros(len(words), embedded.shape[1], dtype=model.compute_dtype)
+        return torch.zeros(len(words), embedded.shape[1], dtype=model.compute_dtype, device="cpu")
     first, last = (prepared.pair.first - 1 + step for step in (asked[0], asked[-1]))
     inputs = Inputs(
         embedded=embedded,

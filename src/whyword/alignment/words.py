@@ -89,12 +89,12 @@ def share_tokens(
     own (the marker for a space) belong to no word.
     """
     spans = _find_words(tokens, first) if sentence.words is None else sentence.words
-    words = torch.tensor(spans, dtype=torch.float64).view(-1, 2, 1)
+    words = torch.tensor(spans, dtype=torch.float64, device="cpu").view(-1, 2, 1)
     own = [
         (token.start, 0 if place < first or token.special else token.end)
         for place, token in enumerate(tokens)
     ]
-    covered = torch.tensor(own, dtype=torch.float64).view(-1, 2).T
+    covered = torch.tensor(own, dtype=torch.float64, device="cpu").view(-1, 2).T
     shares = (torch.minimum(words[:, 1], covered[1]) - torch.maximum(words[:, 0], covered[0])).clamp(min=0)
     return tuple(tokens.text[start:end] for start, end in spans), shares / shares.sum(0).clamp(min=1)
 

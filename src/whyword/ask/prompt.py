@@ -1,6 +1,6 @@
 """From what a user passes (text, ids, chat turns, words) to the tokens that the model reads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import index
 from typing import Any
@@ -47,12 +47,13 @@ _CONTEXT = 8
 def tokenize(model: Model, text: str, start: str | None = None) -> Tokens:
     """Tokenize a text, with the start of text before it; `start` overrides that of the model: see `load`.
 
-    A text that begins with a special token has its start already: nothing is found for it.
+    A text that begins with a special token has its start already: nothing is found for it. A token that the
+    tokenizer puts at the end (EOS) is left out: the model is asked how the text goes on.
     """
     _tokenizer_for(model, f"the text {shorten(text)}")
     if not text:
         raise InputError("The prompt is empty.", "Pass a text of at least one token.")
-    tokens, found = _encode(model, text, add_special=True), find_start(model, start)
+    tokens, found = _leave_open(model, _encode(model, text, add_special=True)), find_start(model, start)
     if found.chosen == "tokenizer":
         return replace(tokens, chosen=found.chosen)
     added = next((place for place, token in enumerate(tokens) if not _is_added(token)), len(tokens))
@@ -65,6 +66,14 @@ def tokenize(model: Model, text: str, start: str | None = None) -> Tokens:
     spans = [(0, 0)] * len(shown) + [(token.start, token.end) for token in tokens]
     special = [*shown, *(token.text if token.special else None for token in tokens)]
     return replace(spell(text, [*found.ids, *tokens.ids], spans, special), chosen=found.chosen)
+
+
+def _leave_open(model: Model, tokens: Tokens) -> Tokens:
+    """Leave out what a tokenizer puts after a text, except for a model that classifies whole texts."""
+    if model.labels is not None:
+        return tokens
+    last = max((place for place, token in enumerate(tokens) if not _is_added(token)), default=len(tokens))
+    return tokens.first(last + 1)
 
 
 def read_prompt(model: Model, prompt: Prompt) -> Tokens:
@@ -122,18 +131,19 @@ def _place_answer(places: Sequence[Place]) -> Place:
 
 def token_text(model: Model, id_: int, before: Tokens) -> str:
     """Return the text that one token adds after a prompt; its id for a model without a tokenizer."""
-    return token_texts(model, [id_], before)[0]
+    return next(token_texts(model, [id_], before))
 
 
-def token_texts(model: Model, ids: Sequence[int], before: Tokens) -> list[str]:
-    """Return the text that each of some tokens would add after a prompt; classes have names."""
+def token_texts(model: Model, ids: Iterable[int], before: Tokens) -> Iterator[str]:
+    """Give the text that each of some tokens would add after a prompt, one by one; classes have names."""
     if model.labels is not None:
-        return [model.labels[id_] for id_ in ids]
-    if model.tokenizer is None:
-        return [str(id_) for id_ in ids]
-    seen = before.ids[-_CONTEXT:]
-    shown = _decode(model, seen).rstrip(_HALF_CHARACTER)
-    return [_text_after(model, seen, shown, id_) for id_ in ids]
+        yield from (model.labels[id_] for id_ in ids)
+    elif model.tokenizer is None:
+        yield from (str(id_) for id_ in ids)
+    else:
+        seen = before.ids[-_CONTEXT:]
+        shown = _decode(model, seen).rstrip(_HALF_CHARACTER)
+        yield from (_text_after(model, seen, shown, id_) for id_ in ids)
 
 
 def require_tokens(model: Model, ids: Sequence[int]) -> None:

@@ -6,14 +6,16 @@ Function words are rivals of function words only; the list of them is English an
 language counts as a content word.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, islice, tee
 
 from jaxtyping import Float
 from torch import Tensor
 
 from ..models.model import Model
 from ..tokens import Tokens
-from .prompt import token_text
+from .prompt import token_texts
 
 __all__ = ["find_rival"]
 
@@ -53,20 +55,28 @@ def find_rival(
 
     `whole`: the word that the target begins, where it has several tokens.
     """
-    top = logits.topk(min(_FIRST, len(logits))).indices.tolist()
-    runner_up: int = next((id_ for id_ in top if id_ != target), target)
-    text = "" if model.tokenizer is None else token_text(model, target, before)
-    if model.tokenizer is None or not text:  # a part of a character has no text
+    likeliest = _list_likeliest(logits)
+    first = [*islice(likeliest, _FIRST)]
+    runner_up: int = next((id_ for id_ in first if id_ != target), target)
+    if model.tokenizer is None:
+        return runner_up
+    named = len(model.tokenizer)  # rows of the vocabulary beyond belong to no token
+    ids, asked = tee(id_ for id_ in chain(first, likeliest) if id_ < named)
+    texts = token_texts(model, chain([target], asked), before)
+    text = next(texts)
+    if not text:  # a part of a character has no text
         return runner_up
     kind, word = _kind_of(text, before), _plain(text if whole is None else whole)
-    for start, stop in ((0, _FIRST), (_FIRST, _MOST)):
-        for id_ in logits.topk(min(stop, len(logits))).indices[start:].tolist():
-            if id_ >= len(model.tokenizer):  # a row of the vocabulary that no token has
-                continue
-            other = token_text(model, id_, before)
-            if id_ != target and _kind_of(other, before) == kind and not _is_piece(other, word):
-                return int(id_)
+    for id_, other in zip(ids, texts, strict=False):
+        if id_ != target and _kind_of(other, before) == kind and not _is_piece(other, word):
+            return id_
     return runner_up
+
+
+def _list_likeliest(logits: Float[Tensor, " vocab"]) -> Iterator[int]:
+    """List the likeliest tokens in order; most are sorted only when they are asked for."""
+    yield from logits.topk(min(_FIRST, len(logits))).indices.tolist()
+    yield from logits.topk(min(_MOST, len(logits))).indices[_FIRST:].tolist()
 
 
 def _kind_of(text: str, before: Tokens) -> _Kind:

@@ -40,7 +40,7 @@ def attribute_alti(predictions: Predictions) -> Attributions:
 
 def _follow_back(trace: Trace, blocks: Sequence[Contributions]) -> list[Float[Tensor, " _"]]:
     """Follow the residual stream of every explained position back through shares of all blocks."""
-    positions = torch.tensor([list(each) for each in trace.places.ranges])
+    positions = torch.tensor([list(each) for each in trace.places.ranges], device="cpu")
     rows = torch.nn.functional.one_hot(positions, blocks[0].chunks[-1].shape[2]).to(trace.logits.dtype)
     for block in reversed(blocks):
         rows = block.carry(rows.to(block.chunks[0].device))

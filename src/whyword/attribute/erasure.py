@@ -118,7 +118,7 @@ def erase(model: Model, erasures: Sequence[Erasure], way: str = "mask") -> list[
     read, found = iter(_run_variants(model, variants)), []
     for erasure in erasures:
         own = [next(read) for _ in erasure.sets]
-        empty = torch.empty(0, len(erasure.target.choices))
+        empty = torch.empty(0, len(erasure.target.choices), dtype=model.compute_dtype, device="cpu")
         found.append(
             Likelihoods(
                 torch.cat([each.logits for each in own]) if own else empty,

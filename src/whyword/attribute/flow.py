@@ -122,7 +122,7 @@ def trace_sum(predictions: Predictions, places: Sequence[int], again: bool = Tru
     for example, positions in enumerate(trace.places.ranges):
         tokens = positions[places[-1]] + 1
         flow, bias = proven.decoder[:, example, :tokens].clone(), proven.bias[:, example].clone()
-        flows.append(Flow(flow, bias, _list_routes(pulled, example), depth))
+        flows.append(Flow(flow, bias, _list_routes(pulled, example, tokens), depth))
     return flows
 
 
@@ -159,7 +159,7 @@ def _descend(
 ) -> tuple[PulledBack, ProvenFlow]:
     """Pull the sum of some predictions of every example back, all examples at once: they see no other."""
     assert trace.frozen is not None
-    chosen = torch.zeros(len(trace.places.ranges), trace.places.each, dtype=torch.bool)
+    chosen = torch.zeros(len(trace.places.ranges), trace.places.each, dtype=torch.bool, device="cpu")
     chosen[:, list(places)] = True
     directions = unembedding_direction(model, targets)
     pulled = trace.frozen.descend(directions * chosen.flatten()[:, None].to(directions), again)
@@ -174,8 +174,8 @@ def _descend(
     return pulled, prove_flow(model, pulled, logits, added, rounding)
 
 
-def _list_routes(pulled: PulledBack, example: int) -> tuple[Route, ...]:
-    """List the strongest edges of one example, in all blocks."""
+def _list_routes(pulled: PulledBack, example: int, tokens: int) -> tuple[Route, ...]:
+    """List the strongest edges of one example, in all blocks; none of what pads it in its batch."""
     every = [moved.strongest for moved in pulled.decoder.moved]
     blocks = torch.cat([torch.full_like(edges.head[example], block) for block, edges in enumerate(every)])
     amounts = torch.cat([edges.amount[example] for edges in every])
@@ -185,7 +185,8 @@ def _list_routes(pulled: PulledBack, example: int) -> tuple[Route, ...]:
         for name in ("head", "source", "target")
     ]
     rows = zip(blocks[best].tolist(), *places, amounts[best].tolist(), strict=True)
-    return tuple(Route(*row) for row in rows)
+    routes = (Route(*row) for row in rows)
+    return tuple(route for route in routes if max(route.source, route.destination) < tokens)
 
 
 def add_flows(flows: Sequence[Flow]) -> Flow:

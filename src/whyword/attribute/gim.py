@@ -212,7 +212,7 @@ def _attend(
         _halve(query) @ _halve(key).transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
     )
     if is_causal:
-        attn_mask = torch.ones(scores.shape[-2:], device=scores.device).bool().tril()
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if attn_mask is not None:
         hidden = attn_mask.dtype == torch.bool
         scores = scores.masked_fill(~attn_mask, -torch.inf) if hidden else scores + attn_mask

@@ -122,7 +122,7 @@ METHODS: Mapping[str, Method] = {
             "what of the logit (difference) is at the token's position, at one depth",
             adds_up=True,
             sum_of="difference",
-            heuristic="what is held fixed",
+            heuristic="takes attention as given",
         ),
         "flow:attribute_flow",
         title="Flow",
@@ -248,7 +248,7 @@ def find_methods(names: Iterable[str]) -> dict[str, Method]:
     """Find methods by their names."""
     found = {}
     for name in names:
-        if name not in METHODS:
+        if not isinstance(name, str) or name not in METHODS:
             raise InputError(f"There is no method {name!r}.", f"Methods: {', '.join(METHODS)}.")
         found[name] = METHODS[name]
     if not found:

@@ -30,7 +30,8 @@ def mix_rows(model: Model, trace: Trace) -> list[Float[Tensor, "block _"]]:
     """
     last, places = _contribute_last(model, trace), list(trace.places)
     own = torch.zeros_like(last)
-    own[torch.arange(len(places)), places] = 1
+    for row, place in enumerate(places):
+        own[row, place] = 1
     rows = carry_down(trace, torch.stack([*[own] * (len(model.blocks) - 1), last], dim=1))
     return [own[:, : place + 1].cpu() for own, place in zip(rows, places, strict=True)]
 
@@ -40,7 +41,7 @@ def _contribute_last(model: Model, trace: Trace) -> Float[Tensor, "example sourc
     (sublayer,) = (each for each in model.architecture.decoder.sublayers if isinstance(each, Attention))
     attention = trace.decoder.attention
     weights, values, output = attention.weights[-1], attention.values[-1], attention.output[-1]
-    positions = torch.tensor(list(trace.places))
+    positions = torch.tensor(list(trace.places), device="cpu")
     examples, heads, sources = weights.shape
     step = max(1, _AT_ONCE // (heads * sources * output.shape[1]))
     rows = []

@@ -20,5 +20,5 @@ def attribute_random(predictions: Predictions) -> Attributions:
 def _draw(ids: Sequence[int]) -> Float[Tensor, " source"]:
     """Draw a score for every token, evenly between 0 and 1; the same whenever the tokens are the same."""
     seed = hashlib.sha256(",".join(map(str, ids)).encode()).digest()[:8]
-    generator = torch.Generator().manual_seed(int.from_bytes(seed, "little"))
-    return torch.rand(len(ids), generator=generator, dtype=torch.float64)
+    generator = torch.Generator("cpu").manual_seed(int.from_bytes(seed, "little"))
+    return torch.rand(len(ids), generator=generator, dtype=torch.float64, device="cpu")

@@ -102,7 +102,7 @@ def mix_jointly(trace: Trace) -> JointMixing:
     encoder = _product([each.dense().cpu() for each in trace.encoder.contributions])
     own = [each.dense().cpu() for each in trace.decoder.contributions]
     across = [each.dense().cpu() for each in trace.decoder.cross_attention.contributions]
-    prefix = [torch.eye(own[0].shape[1], dtype=encoder.dtype).expand_as(own[0])]
+    prefix = [torch.eye(own[0].shape[1], dtype=encoder.dtype, device="cpu").expand_as(own[0])]
     source = [encoder.new_zeros(*own[0].shape[:2], encoder.shape[2])]
     for self_, cross in zip(own, across, strict=True):
         read, kept = cross[..., :-1].to(encoder), cross[..., -1:].to(encoder) * self_.to(encoder)

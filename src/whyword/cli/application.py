@@ -21,6 +21,7 @@ from .commands.explain import explain
 from .commands.models import models
 from .commands.neurons import neurons
 from .commands.predict import predict
+from .commands.run import run
 from .commands.serve import serve
 from .commands.survey import survey
 from .commands.table_and_figures import figures, table
@@ -48,6 +49,7 @@ for command in (
     predict,
     translate,
     align,
+    run,
     serve,
     models,
     doctor,

@@ -4,10 +4,13 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["SEVERAL", "Command", "Commands"]
+__all__ = ["OPTIONAL_ADDRESS", "SEVERAL", "Command", "Commands"]
 
 SEVERAL = "FILE…"
 """The value of options that take all words up to the next option: --documents a.txt b.txt."""
+
+OPTIONAL_ADDRESS = "[URL]"
+"""The value of options that may stand alone: a word that follows is theirs only if it is a URL."""
 
 
 class Command(TyperCommand):
@@ -22,15 +25,21 @@ class Command(TyperCommand):
 
         An option that is gone is not suggested for one that does not exist.
         """
-        several = {name for param in self.get_params(ctx) if param.metavar == SEVERAL for name in param.opts}
+        several, alone = self._find_options(ctx, SEVERAL), self._find_options(ctx, OPTIONAL_ADDRESS)
         try:
-            parsed: list[str] = super().parse_args(ctx, _repeat_options(args, several))
+            parsed: list[str] = super().parse_args(
+                ctx, _complete_options(_repeat_options(args, several), alone)
+            )
         except Exception as error:  # typer and click each have their own class of it
             hidden = {name for param in self.params if getattr(param, "hidden", False) for name in param.opts}
             if close := getattr(error, "possibilities", None):
                 error.possibilities = [name for name in close if name not in hidden]  # type: ignore[attr-defined]
             raise
         return parsed
+
+    def _find_options(self, ctx: Any, metavar: str) -> set[str]:
+        """Find the options whose value is named so."""
+        return {name for param in self.get_params(ctx) if param.metavar == metavar for name in param.opts}
 
 
 class Commands(TyperGroup):
@@ -71,3 +80,15 @@ def _repeat_options(args: list[str], several: set[str]) -> list[str]:
             first = False
         repeated.append(word)
     return repeated
+
+
+def _complete_options(args: list[str], alone: set[str]) -> list[str]:
+    """Write `--server`, where no URL follows, as `--server=`."""
+    end = args.index("--") if "--" in args else len(args)
+    completed = [
+        f"{word}="
+        if word in alone and not "".join(args[place + 1 : place + 2]).startswith(("http://", "https://"))
+        else word
+        for place, word in enumerate(args[:end])
+    ]
+    return [*completed, *args[end:]]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..attribute.methods import METHODS
-from .help_layout import SEVERAL
+from .help_layout import OPTIONAL_ADDRESS, SEVERAL
 from .reporting import refuse
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "PromptText",
     "QuestionText",
     "RunFolder",
+    "ServerAddress",
     "SomePromptText",
     "SourceFile",
     "SourceLanguage",
@@ -133,6 +134,14 @@ MaxMemory = Annotated[
         metavar="SIZE",
         help="Memory it may take beyond the forward pass: 2GB, 500MB.",
         show_default="what is free",
+    ),
+]
+ServerAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar=OPTIONAL_ADDRESS,
+        help="Ask a running `whyword serve`, whose models are loaded already: that of this user, or at URL.",
     ),
 ]
 TranslationModel = Annotated[

@@ -29,7 +29,7 @@ def read_tensor(
     """
     found: list[int] = []
     _require_sizes(place, numbers, sizes, found)
-    tensor = torch.tensor(numbers, dtype=dtype).reshape(found)
+    tensor = torch.tensor(numbers, dtype=dtype, device="cpu").reshape(found)
     if not bool(tensor.isfinite().all()):
         raise misfit(place, f"some numbers are too large for {str(dtype).removeprefix('torch.')}")
     return tensor

@@ -1,7 +1,8 @@
 """Run methods over datasets and record, example by example, how they agree with evidence."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from ..errors import InputError
 from ..ledger import Target
 from ..models.model import Model
 from ..pipeline.many_prompts import compare_batch
+from ..pipeline.model_source import ModelSource
 from ..pipeline.one_prompt import require_decoder
 from ..results.comparison import Comparison
+from ..runs.engine import Engine, Job, Workers, choose_engine, put_in_order
 from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
 from ..runs.single_writer import write_folder_alone
@@ -68,6 +71,8 @@ def evaluate(
     start: str | None = None,
     swaps: int | None = None,
     swap_depths: Sequence[int | None] = (None,),
+    engine: str = "local",
+    workers: int | Workers = 1,
 ) -> Report:
     """Measure how well explanations agree with evidence, and write tables into the folder `out`.
 
@@ -82,7 +87,7 @@ def evaluate(
     before every text (see `load`); None: what the model was loaded with, and with the paper's conventions
     what the tokenizer adds. `swaps`: for how many other words each token is swapped to measure agreement with
     interventions; `swap_depths`: where, None for the token itself, a number for the residual stream at that
-    depth. A run that was stopped is resumed.
+    depth. `engine`, `workers`: where examples are explained (see `run`). A run that was stopped is resumed.
     """
     require_decoder(model)
     rules = find_conventions(conventions, evidence)
@@ -95,7 +100,8 @@ def evaluate(
     read = [_complete(dataset, settings, pipeline) for dataset in found]
     folder, own = Path(out), "tokenizer" if rules.name == "paper" else None
     model = replace(model, start=start or own or model.start)
-    with write_folder_alone(folder):
+    working = choose_engine(engine, workers)
+    with write_folder_alone(folder), working.working():
         journal = open_journal(folder, describe(model, read, settings))
         used, skipped = [], []
         for dataset in read:
@@ -103,7 +109,7 @@ def evaluate(
             used.append(prepared)
             skipped += unused
         write_skipped(folder, skipped)
-        _run(model, used, settings, journal)
+        _run(working, model, used, settings, journal)
         made = read_report(folder)
         save_tables(folder, [made])
     return made
@@ -179,16 +185,36 @@ def _complete(dataset: Dataset, settings: Settings, pipeline: str | None) -> Dat
     return cut if dataset.has_evidence else add_evidence(cut, pipeline)
 
 
-def _run(model: Model, used: Sequence[Sequence[Prepared]], settings: Settings, journal: Journal) -> None:
-    """Explain all unfinished examples, window after window."""
-    total, done = sum(map(len, used)), 0
-    for examples in used:
-        for start in range(0, len(examples), _WINDOW):
-            window = examples[start : start + _WINDOW]
-            if not {(each.example.dataset, each.example.row) for each in window} <= journal.done:
-                journal.append(_explain(model, window, settings))
-            done += len(window)
-            report("examples", done, total)
+def _run(
+    engine: Engine,
+    model: Model,
+    used: Sequence[Sequence[Prepared]],
+    settings: Settings,
+    journal: Journal,
+) -> None:
+    """Explain all unfinished examples, in windows that are written in their order whoever explains them."""
+    cut = (range(0, len(examples), _WINDOW) for examples in used)
+    windows = [
+        examples[start : start + _WINDOW]
+        for examples, starts in zip(used, cut, strict=True)
+        for start in starts
+    ]
+    waiting = [
+        number
+        for number, window in enumerate(windows)
+        if not {(each.example.dataset, each.example.row) for each in window} <= journal.done
+    ]
+    total, left = sum(map(len, windows)), sum(len(windows[number]) for number in waiting)
+    job = Job(windows.__getitem__, partial(_begin, ModelSource(model), settings))
+    for number, records in put_in_order(waiting, engine.map(job, waiting)):
+        journal.append(records)
+        left -= len(windows[number])
+        report("examples", total - left, total)
+
+
+def _begin(source: ModelSource, settings: Settings) -> Callable[[Sequence[Prepared]], list[Record]]:
+    """Make a worker ready."""
+    return partial(_explain, source.open(), settings=settings)
 
 
 def _explain(model: Model, window: Sequence[Prepared], settings: Settings) -> list[Record]:

@@ -1,6 +1,6 @@
 """Tables of one run, or several side by side, in Markdown, CSV and LaTeX."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import isnan
 from pathlib import Path
@@ -182,8 +182,12 @@ def _lay_rows(
 def _lay_row(
     rows: Sequence[Row | None], reports: Sequence[Report], metric: str, write: Callable[[Cell], str]
 ) -> tuple[str, ...]:
-    first = next(row for row in rows if row is not None)
-    cells = [first.name, str(first.used), str(sum(first.skipped.values()))]
+    own = [row for row in rows if row is not None]
+    cells = [
+        own[0].name,
+        _write_counts(row.used for row in own),
+        _write_counts(sum(row.skipped.values()) for row in own),
+    ]
     for row, report in zip(rows, reports, strict=True):
         if row is None or metric not in row.cells:
             cells += ["–"] * len(list_columns(report, metric))
@@ -194,6 +198,12 @@ def _lay_row(
             shown = [f"{row.accuracy:.3f}", *shown, f"{means[CHANCE].mean:.3f}", f"{row.distance:.1f}"]
         cells += shown
     return tuple(cells)
+
+
+def _write_counts(counts: Iterable[int]) -> str:
+    """Write a number that all runs share once; where they differ, that of every run that has the dataset."""
+    every = list(counts)
+    return "/".join(map(str, every if len({*every}) > 1 else every[:1]))
 
 
 def _list_cells(report: Report) -> Iterator[list[str]]:

@@ -1,9 +1,10 @@
 """Over a dataset: what every neuron, or every head, adds on average, by group of examples."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,8 +20,10 @@ from ..document.notes import SURVEY_NOTES
 from ..errors import InputError
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model
+from ..pipeline.model_source import ModelSource
 from ..pipeline.one_prompt import require_decoder
 from ..results.shown import Shown
+from ..runs.engine import Job, Workers, choose_engine, put_in_order
 from ..runs.fingerprint import fingerprint_weights
 from ..runs.progress import report
 from ..runs.single_writer import write_folder_alone
@@ -156,11 +159,13 @@ def survey(
     split: Split | None = None,
     folder: str | Path | None = None,
     limit: int | None = None,
+    engine: str = "local",
+    workers: int | Workers = 1,
 ) -> Survey:
     """Return the mean update of every neuron (or head) over the examples of datasets.
 
     `folder`: where the sums are kept; a run that was stopped is resumed from there. `limit`: the most
-    examples.
+    examples. `engine`, `workers`: where examples are recorded (see `run`): sums are the same everywhere.
     """
     if part not in PARTS:
         raise InputError(f"part is {part!r}.", f"There are {' and '.join(PARTS)}.")
@@ -171,11 +176,19 @@ def survey(
     widths = tuple(layout.neurons for layout in layouts)
     every = chain.from_iterable(dataset.examples for dataset in datasets)
     total = min(sum(map(len, datasets)), limit or sys.maxsize)
-    with nullcontext() if path is None else write_folder_alone(path.parent):
+    chosen = choose_engine(engine, workers)
+    with nullcontext() if path is None else write_folder_alone(path.parent), chosen.working():
         tally = Tally(settings, widths) if path is None else read_tally(path, settings, widths)
-        waiting = islice(every, tally.done, total)
-        while window := list(islice(waiting, _WINDOW)):
-            _add_window(model, window, tally, split, total)
+        examples = list(islice(every, total))
+        windows = range(tally.done, total, _WINDOW)
+        job = Job(
+            partial(_read_window, examples),
+            partial(_begin, ModelSource(model), Tally(settings, widths), split),
+        )
+        for _, own in put_in_order(windows, chosen.map(job, windows)):
+            split.require_few([*{*own.groups, *tally.groups}])
+            tally.merge(own)
+            report("examples", tally.done, total)
             if path is not None:
                 tally.save(path)
     if not tally.groups:
@@ -221,15 +234,25 @@ def _settings(
     }
 
 
-def _add_window(model: Model, window: Sequence[Example], tally: Tally, split: Split, total: int) -> None:
-    """Add the examples between two checkpoints."""
+def _read_window(examples: Sequence[Example], start: int) -> Sequence[Example]:
+    """Read the examples between two checkpoints."""
+    return examples[start : start + _WINDOW]
+
+
+def _begin(source: ModelSource, empty: Tally, split: Split) -> Callable[[Sequence[Example]], Tally]:
+    """Make a worker ready."""
+    return partial(_add_window, source.open(), empty=empty, split=split)
+
+
+def _add_window(model: Model, window: Sequence[Example], empty: Tally, split: Split) -> Tally:
+    """Add up the examples of a window."""
+    tally = Tally(empty.settings, empty.widths)
     names = [split.name(example) for example in window]
-    split.require_few([*{*names, *tally.groups}])
+    split.require_few([*{*names}])
     asked, refused = read_examples(model, window)
     for _, reason in refused:
         tally.skipped[reason] = tally.skipped.get(reason, 0) + 1
     neurons = tally.settings["part"] == "neurons"
-    seen = tally.done
     for recorded in record_examples(model, asked, Plan(neurons=neurons)):
         own = [names[each.number] for each in recorded.asked]
         for name, ledger in zip(own, recorded.ledgers, strict=True):
@@ -238,9 +261,8 @@ def _add_window(model: Model, window: Sequence[Example], tally: Tally, split: Sp
             group.logit += ledger.logit
         for block, update, activation in _list_updates(model, recorded, neurons):
             tally.add(block, own, update, activation)
-        seen += len(own)
-        report("examples", seen, total)
     tally.done += len(window)
+    return tally
 
 
 def _list_updates(

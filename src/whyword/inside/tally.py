@@ -52,7 +52,7 @@ class Tally:
             self.groups[name] = Group(
                 0,
                 0.0,
-                *([torch.zeros(width, dtype=torch.float64) for width in self.widths] for _ in range(3)),
+                *([_make_zeros(width) for width in self.widths] for _ in range(3)),
             )
         return self.groups[name]
 
@@ -74,6 +74,19 @@ class Tally:
                 kept = activation if len(rows) == len(names) else activation[rows]
                 group.activation[block] += kept.sum(0, dtype=torch.float64).cpu()
 
+    def merge(self, other: "Tally") -> None:
+        """Add the sums of a window; in the order of windows, they are the same whoever made them."""
+        self.done += other.done
+        for reason, count in other.skipped.items():
+            self.skipped[reason] = self.skipped.get(reason, 0) + count
+        for name, own in other.groups.items():
+            group = self.group(name)
+            group.count += own.count
+            group.logit += own.logit
+            for kind in ("update", "square", "activation"):
+                for total, more in zip(getattr(group, kind), getattr(own, kind), strict=True):
+                    total += more
+
     def save(self, path: Path) -> None:
         """Write atomically, so that the file is complete however the run ends."""
         tensors = {
@@ -89,12 +102,16 @@ class Tally:
         }
         try:
             with write_aside(path) as aside:
-                save_file(tensors or {"none": torch.zeros(1)}, aside, metadata={"whyword": json.dumps(known)})
+                save_file(tensors or {"none": _make_zeros(1)}, aside, metadata={"whyword": json.dumps(known)})
         except (OSError, SafetensorError) as error:
             raise InputError(
                 f"{path} cannot be written: {getattr(error, 'strerror', None) or error}.",
                 "Make room and run the same command again: what is finished is kept.",
             ) from None
+
+
+def _make_zeros(width: int) -> Float[Tensor, " unit"]:
+    return torch.zeros(width, dtype=torch.float64, device="cpu")
 
 
 def count_examples(path: Path) -> int:

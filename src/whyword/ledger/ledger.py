@@ -110,11 +110,11 @@ class Closed:
 
 def close(model: Model, entries: Entries, positions: Sequence[int]) -> Closed:
     """Add up the entries of every position and compare with the model's logits."""
-    attention, cross = entries.by_head.double().sum((2, 3)), None
+    attention, cross = entries.by_head.sum((2, 3), dtype=torch.float64), None
     every = [attention, entries.attention_bias, entries.mlp]
     every += [each[:, None] for each in (entries.embedding, entries.norm_bias, entries.unembedding_bias)]
     if entries.cross_by_head is not None and entries.cross_attention_bias is not None:
-        cross = entries.cross_by_head.double().sum((2, 3))
+        cross = entries.cross_by_head.sum((2, 3), dtype=torch.float64)
         every += [cross, entries.cross_attention_bias]
     together, logit = torch.cat([each.double() for each in every], dim=1), entries.logit.double()
     total, size = together.sum(1), together.abs().sum(1)

@@ -1,10 +1,11 @@
 """Blocks of the residual stream, added up again from their recorded parts, with frozen norms.
 
-Three identities are proven of every block at the explained positions:
+Four identities are proven of every block at the explained positions:
 
 head:       Σ_j A[h,t,j] v[h,j]                   =  output of the model's own attention: context[h,t]
 attention:  Σ_h context[h,t] W_O[h] + b_O         =  output of the output projection
 block:      stream in + outputs of all sub-layers  =  stream out
+between:    stream in of the next block           =  stream out
 
 All blocks are added up at once, each from the stream that entered it: one large operation is faster than
 many small ones.
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from ..maths.frozen_norm import FrozenNorm, freeze_all
 from ..maths.head_sums import prove_heads
-from ..maths.proof import Identity, require_close, require_close_vectors, rounding_of
+from ..maths.proof import Identity, require_close, require_close_vectors, rounding_error_of, rounding_of
 from ..models.architecture import Sublayer
 from ..models.model import LoadedStack, Model
 from ..models.projection import Projection
@@ -148,7 +149,8 @@ class AttentionPart(Part):
             matrix = projection.matrix()
             return context.to(matrix) @ matrix.view(heads, dim, -1)
         alone = context.new_zeros(heads, positions, heads, dim)
-        alone[torch.arange(heads), :, torch.arange(heads)] = context
+        each = torch.arange(heads, device=alone.device)
+        alone[each, :, each] = context
         return projection.apply(alone.view(heads * positions, heads * dim)).view(heads, positions, -1)
 
 
@@ -179,6 +181,16 @@ def replay(model: Model, stack: LoadedStack, trace: StackTrace) -> tuple[Attenti
         scale=rounded + _SMALL * rounded.square().mean(-1, keepdim=True).sqrt(),
         tolerance=rounding_of(model.dtype),
     )
+    above, below = trace.stream_in[1:], trace.stream_out[:-1]
+    if len(above) > 0:
+        require_close_vectors(
+            Identity.BETWEEN,
+            stack.name_blocks()[1:],
+            found=above,
+            expected=below,
+            scale=torch.linalg.vector_norm(below, dim=-1),
+            tolerance=2 * rounding_error_of(model.dtype),
+        )
     return tuple(parts)
 
 

@@ -64,6 +64,12 @@ class Identity(Enum):
         "Something lies between a sub-layer and the residual stream (norm_after, norm_sum, a multiplier), a "
         "sub-layer is missing, or an output includes the residual.",
     )
+    BETWEEN = (
+        "stream into a block",
+        "stream out of the block before it",
+        "Something changes the residual stream between two blocks: a hook, or a module not described. "
+        "Remove it, or describe it as a part of a block.",
+    )
     FINAL_NORM = (
         "frozen norm of the last stream",
         "what is unembedded",

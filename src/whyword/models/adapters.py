@@ -7,18 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelError, first_line
+from .load_failure import explaining_failure
 
 __all__ = [
     "Adapter",
     "AdapterFolder",
+    "find_adapter_folder",
     "find_adapters",
+    "is_hub_name",
     "load_adapter",
     "name_with_adapters",
-    "read_adapter_folder",
 ]
 
 CONFIG = "adapter_config.json"
 _WEIGHTS = "adapter_model.safetensors"
+_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+"""What is fetched of an adapter: no pickles, no code."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +41,11 @@ class Adapter:
 
 @dataclass(frozen=True)
 class AdapterFolder:
-    """A folder that `save_pretrained` of an adapter wrote."""
+    """A folder that `save_pretrained` of an adapter wrote, here or in the cache of the hub."""
 
     folder: Path
+    name: str
+    """The name of the folder, or its name on the hub."""
     base: str
     """The base model: a path or a name."""
     revision: str | None
@@ -73,15 +79,44 @@ def name_with_adapters(name: str, network: Any, folder: AdapterFolder | None = N
     adapters = find_adapters(network)
     if folder is not None:
         name = Path(folder.base).name if Path(folder.base).exists() else folder.base
-        adapters = tuple(replace(each, name=folder.folder.name) for each in adapters)
+        adapters = tuple(replace(each, name=folder.name) for each in adapters)
     return " + ".join([name, *map(str, adapters)])
 
 
-def read_adapter_folder(folder: Path) -> AdapterFolder | None:
-    """Read what a folder says of its adapter; None where it holds none, or a whole model."""
-    path = folder / CONFIG
-    if not path.is_file() or (folder / "config.json").is_file():
+def find_adapter_folder(source: str | Path) -> AdapterFolder | None:
+    """Find an adapter in a folder or on the hub; None where there is none, or a whole model."""
+    folder, name = Path(source), Path(source).name
+    if not folder.exists() and isinstance(source, str) and is_hub_name(source):
+        fetched = _fetch_adapter(source)
+        if fetched is None:
+            return None
+        folder, name = fetched, source
+    if not (folder / CONFIG).is_file() or (folder / "config.json").is_file():
         return None
+    return _read_adapter_folder(folder, name)
+
+
+def is_hub_name(source: str) -> bool:
+    """Tell a name on the hub from a path."""
+    return source.count("/") <= 1 and not source.startswith((".", "/", "~")) and "\\" not in source
+
+
+def _fetch_adapter(name: str) -> Path | None:
+    """Fetch an adapter from the hub, or find it in its cache; None where that is no adapter."""
+    from huggingface_hub import hf_hub_download, snapshot_download, try_to_load_from_cache
+
+    try:
+        if isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return None
+        hf_hub_download(name, CONFIG)
+    except Exception:  # no adapter, or the hub cannot be reached: whatever loads the model says so
+        return None
+    with explaining_failure(name):
+        return Path(snapshot_download(name, allow_patterns=_FILES))
+
+
+def _read_adapter_folder(folder: Path, name: str) -> AdapterFolder:
+    path = folder / CONFIG
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         base, revision = config["base_model_name_or_path"], config.get("revision")
@@ -96,25 +131,26 @@ def read_adapter_folder(folder: Path) -> AdapterFolder | None:
         )
     if not (folder / _WEIGHTS).is_file():
         raise ModelError(
-            f"{folder} has no weights of its adapter ({_WEIGHTS}).",
+            f"{name} has no weights of its adapter ({_WEIGHTS}).",
             "Pass a folder that save_pretrained wrote; adapters in a pickle are not loaded.",
         )
     if find_spec("peft") is None:
         raise ModelError(
-            f"{folder} holds an adapter, which peft loads, and peft is not installed.",
+            f"{name} is an adapter, which peft loads, and peft is not installed.",
             "Install it: pip install peft.",
         )
-    return AdapterFolder(folder, _find_base(folder, base), revision if isinstance(revision, str) else None)
+    base = _find_base(folder, name, base)
+    return AdapterFolder(folder, name, base, revision if isinstance(revision, str) else None)
 
 
-def _find_base(folder: Path, base: str) -> str:
+def _find_base(folder: Path, name: str, base: str) -> str:
     """Find the base model: as it is written, or beside the adapter."""
     for candidate in (Path(base), folder / base, folder.parent / Path(base).name):
         if (candidate / "config.json").is_file():
             return str(candidate)
-    if base.startswith((".", "/", "~")) or base.count("/") > 1 or "\\" in base:
+    if not is_hub_name(base):
         raise ModelError(
-            f"The base model of the adapter {folder.name} is not there: {base}.",
+            f"The base model of the adapter {name} is not there: {base}.",
             f"Put it there, write its path into {CONFIG} (base_model_name_or_path), or load both yourself "
             "and pass them: peft.PeftModel.from_pretrained(base, folder).",
         )

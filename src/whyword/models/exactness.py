@@ -64,7 +64,7 @@ def _vectors(width: int) -> tuple[Float[Tensor, " width"], Float[Tensor, " width
 
     They and their sum are the same in every type: multiples of 1/32.
     """
-    steps = torch.arange(1, width + 1, dtype=torch.float64)
+    steps = torch.arange(1, width + 1, dtype=torch.float64, device="cpu")
     one, other = (steps * steps).sin_(), (steps * steps + steps).cos_()
     one, other = ((each * 16).round_() / 32 for each in (one, other))
     one[0] = 4.0

@@ -89,7 +89,7 @@ def _is_half_on_cpu(network: Any) -> bool:
 @torch.no_grad()
 def _time(dtype: torch.dtype) -> float:
     """Return the shortest of a few times that a product takes."""
-    rows, matrix = torch.ones(_ROWS, _WIDTH, dtype=dtype), torch.ones(_WIDTH, _WIDTH, dtype=dtype)
+    rows, matrix = (torch.ones(size, _WIDTH, dtype=dtype, device="cpu") for size in (_ROWS, _WIDTH))
     times = []
     for _ in range(4):
         start = time.perf_counter()

@@ -10,15 +10,47 @@ from .catalogue import catalogued
 __all__ = ["explain_failure", "explaining_failure"]
 
 
+_READERS = {
+    "aqlm": "aqlm",
+    "awq": "gptqmodel",
+    "bitsandbytes": "bitsandbytes",
+    "compressed-tensors": "compressed-tensors",
+    "gptq": "gptqmodel optimum",
+    "hqq": "hqq",
+    "quanto": "optimum-quanto",
+    "torchao": "torchao",
+}
+"""The packages that read quantised checkpoints, by the method that their config names."""
+
+
 @contextmanager
-def explaining_failure(source: str) -> Iterator[None]:
-    """Raise whatever a library raises inside as an error in two lines."""
+def explaining_failure(source: str, config: Any | None = None) -> Iterator[None]:
+    """Raise whatever a library raises inside in two lines; `config` says whether weights are quantised."""
     try:
         yield
     except BaseException as error:
         if isinstance(error, WhywordError) or not is_failure(error):
             raise
+        method = _name_quantisation(config)
+        if method is not None:
+            raise _explain_quantised(source, method, error) from error
         raise explain_failure(source, error) from error
+
+
+def _name_quantisation(config: Any | None) -> str | None:
+    """Name the method by which a checkpoint is quantised, None where it is not."""
+    said = getattr(config, "quantization_config", None)
+    method = said.get("quant_method") if isinstance(said, dict) else getattr(said, "quant_method", None)
+    return None if method is None else str(getattr(method, "value", method))
+
+
+def _explain_quantised(source: str, method: str, error: BaseException) -> ModelError:
+    package = _READERS.get(method)
+    install = "Install the package that reads it" if package is None else f"Install {package}"
+    return ModelError(
+        f"{source} is quantised ({method}) and cannot be loaded: {first_line(error).rstrip('.')}.",
+        f"{install}, with kernels for this device, or load the model unquantised.",
+    )
 
 
 def explain_failure(source: str, error: BaseException) -> ModelError:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..errors import ModelError
-from .adapters import AdapterFolder, load_adapter, name_with_adapters, read_adapter_folder
+from .adapters import AdapterFolder, find_adapter_folder, is_hub_name, load_adapter, name_with_adapters
 from .architecture import Architecture
 from .bundled.fetch import FETCHABLE, fetch
 from .catalogue import describe, refuse
@@ -40,8 +40,8 @@ def open_model(
     """Open a model and find its description; nothing is proven yet."""
     allowed, folder, stored = _allowed(allow), None, None
     if isinstance(source, str | Path):
-        folder = read_adapter_folder(Path(source))
-        opened, found = _open_path(str(source), dtype, allowed)
+        folder = find_adapter_folder(source)
+        opened, found = _open_source(str(source), folder, dtype, allowed)
         network, _ = unwrap(opened)
         if dtype is None and device in (None, "cpu", torch.device("cpu")):
             network, stored = to_float32(network)
@@ -85,10 +85,12 @@ def _fit(network: Any, tokenizer: Any, architecture: Architecture | None, name: 
     )
 
 
-def _open_path(
-    source: str, dtype: str | torch.dtype | None, allowed: frozenset[str]
+def _open_source(
+    source: str, adapter: AdapterFolder | None, dtype: str | torch.dtype | None, allowed: frozenset[str]
 ) -> tuple[Any, Any | None]:
     """Load network and tokenizer from a folder, a GGUF file or the hub."""
+    if adapter is not None:
+        return _open_adapter(adapter, dtype, allowed)
     path, options = Path(source), dict[str, Any]()
     if path.suffix == ".gguf":
         if not path.is_file():
@@ -97,9 +99,6 @@ def _open_path(
         options["gguf_file"] = path.name
         source = str(path.parent)
     elif path.is_dir():
-        adapter = read_adapter_folder(path)
-        if adapter is not None:
-            return _open_adapter(adapter, dtype, allowed)
         _require_weights(path, allowed)
     elif path.exists():
         raise ModelError(
@@ -115,16 +114,17 @@ def _open_adapter(
     adapter: AdapterFolder, dtype: str | torch.dtype | None, allowed: frozenset[str]
 ) -> tuple[Any, Any | None]:
     """Load the base model of an adapter, and the adapter into it."""
-    folder = str(adapter.folder)
     try:
-        network, tokenizer = _open_path(_find_base(adapter.base), dtype, allowed)
+        base = _find_base(adapter.base)
+        network, tokenizer = _open_source(base, find_adapter_folder(base), dtype, allowed)
     except ModelError as error:
         raise ModelError(
-            f"The base model of the adapter {adapter.folder.name} cannot be loaded. {error.wrong}",
+            f"The base model of the adapter {adapter.name} cannot be loaded. {error.wrong}",
             error.remedy,
         ) from error
-    with explaining_failure(folder):
-        return load_adapter(network, adapter), load_tokenizer(folder, allowed, {}) or tokenizer
+    with explaining_failure(adapter.name):
+        adapted = load_adapter(network, adapter)
+        return adapted, load_tokenizer(str(adapter.folder), allowed, {}) or tokenizer
 
 
 def _find_base(base: str) -> str:
@@ -167,6 +167,7 @@ def _load_network(
             config = AutoConfig.from_pretrained(source, trust_remote_code="remote-code" in allowed)
             require_possible_sizes(config, Path(source))
         kind = _choose_class(config)
+    with explaining_failure(source, config):
         network, info = kind.from_pretrained(
             source,
             dtype="auto" if dtype is None else read_dtype(dtype),
@@ -231,7 +232,7 @@ def _require_weights(folder: Path, allowed: frozenset[str]) -> None:
 
 def _require_hub_name(source: str) -> None:
     """Tell a path that does not exist from a name on the hub."""
-    if source.count("/") > 1 or source.startswith((".", "/", "~")) or "\\" in source:
+    if not is_hub_name(source):
         raise ModelError(
             f"There is no folder {source}.",
             "Pass a folder with config.json and weights, or a name on the hub.",

@@ -5,7 +5,19 @@ from torch import nn
 from ..errors import ModelError
 from .catalogue import catalogued
 
-__all__ = ["module_at", "optional_module"]
+__all__ = ["list_modules", "module_at", "optional_module"]
+
+
+def list_modules(network: nn.Module) -> list[nn.Module]:
+    """List a module and all inside it, in the order of `modules()`, which is slow for nested adapters."""
+    found: dict[nn.Module, None] = {}
+    waiting = [network]
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found[module] = None
+            waiting += [child for child in reversed(module._modules.values()) if child is not None]
+    return list(found)
 
 
 def optional_module(parent: nn.Module, path: str | None) -> nn.Module | None:

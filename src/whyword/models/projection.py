@@ -12,8 +12,6 @@ on one vector before it is used again: an adapter may have been switched, a weig
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cached_property
 from typing import cast
 
@@ -22,10 +20,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..errors import ModelError, WhywordError, first_line
-from .unwrapping import running_eagerly
+from .paths import list_modules
+from .run_modes import asking
 from .weights import dequantise, device_of, is_opaque, is_plain, orient, output_bias, read_weight, read_width
 
-__all__ = ["Projection", "Projections", "is_asking"]
+__all__ = ["Projection", "Projections"]
 
 _CHUNK = 1024
 """How many basis vectors a module is given at once."""
@@ -39,28 +38,6 @@ _SAME = {
     torch.int8: 6e-2,
 }
 """How far a matrix may be from what its module does to one vector, by how exactly modules compute."""
-_asking: ContextVar[bool] = ContextVar("_asking", default=False)
-
-
-def is_asking() -> bool:
-    """Say whether a module is being asked for its map, so that its run is no run of the model."""
-    return _asking.get()
-
-
-@contextmanager
-def _ask(module: nn.Module) -> Iterator[None]:
-    """Run a module for itself: without dropout, and unseen by what records the network."""
-    parts = list(module.modules())
-    training, token = [part for part in parts if part.training], _asking.set(True)
-    try:
-        for part in training:
-            part.training = False
-        with running_eagerly(parts):
-            yield
-    finally:
-        for part in training:
-            part.training = True
-        _asking.reset(token)
 
 
 class Projection:
@@ -144,7 +121,10 @@ class Projection:
         found = dequantise(self.module)
         if found is not None and found.shape[0] == self.read:
             found = found.to(self.device, self._dtype)
+            if self._kept.dequantises(self):
+                return found
             if self.agrees(found)[0]:
+                self._kept.note_dequantises(self)
                 return found
         pieces = [self._apply(unit) for unit in self._units()]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
@@ -163,7 +143,7 @@ class Projection:
 
     def _ask_columns(self, which: Int[Tensor, " column"]) -> Float[Tensor, "column read"]:
         units = torch.zeros(len(which), self.written, dtype=self.given, device=self.device)
-        units[torch.arange(len(which)), which] = 1
+        units.scatter_(1, which[:, None], 1)
         pulled = self._pull(units)
         if pulled is not None:
             return pulled
@@ -196,19 +176,23 @@ class Projection:
     @cached_property
     def _mixed(self) -> bool:
         """Whether quantised weights are a part of it: their gradient may be lost, unnoticed beside others."""
-        parts = list(self.module.modules())
+        parts = list_modules(self.module)
         return len(parts) > 1 and any(is_opaque(part) for part in parts)
 
     @property
     def without_bias(self) -> bool:
         """Whether it says itself that it has no bias."""
-        leaf = not any(True for _ in self.module.children())
-        return leaf and getattr(self.module, "bias", self) is None
+        return self.is_leaf and getattr(self.module, "bias", self) is None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it has no modules inside."""
+        return not self.module._modules
 
     @torch.no_grad()
     def ask_bias(self) -> Float[Tensor, " written"]:
         """Return what the module gives for 0."""
-        return self._run(torch.zeros(1, self.read, device=self.device))[0].to(self._dtype)
+        return self._run(torch.zeros(1, self.read, dtype=self._dtype, device=self.device))[0].to(self._dtype)
 
     def _pull(self, directions: Float[Tensor, "row written"]) -> Float[Tensor, "row read"] | None:
         """Let torch apply the transpose; None where it has no gradient through the module."""
@@ -228,7 +212,7 @@ class Projection:
 
     def _run(self, rows: Float[Tensor, "row read"]) -> Float[Tensor, "row written"]:
         try:
-            with _ask(self.module):
+            with asking(self.module):
                 return cast(Tensor, self.module(rows.to(self.device, self.given)))
         except (WhywordError, MemoryError, torch.OutOfMemoryError):
             raise
@@ -255,7 +239,7 @@ class Projection:
         for start in range(0, self.read, _CHUNK):
             stop = min(start + _CHUNK, self.read)
             units = torch.zeros(stop - start, self.read, dtype=self.given, device=self.device)
-            units[torch.arange(stop - start), torch.arange(start, stop)] = 1
+            units.diagonal(start).fill_(1)
             yield units
 
 
@@ -265,6 +249,7 @@ class Projections:
     def __init__(self) -> None:
         self._matrices: dict[nn.Module, Tensor] = {}
         self._without_gradient: set[nn.Module] = set()
+        self._dequantising: set[nn.Module] = set()
         self._last: tuple[nn.Module, Tensor] | None = None
         """The one that was asked last, whatever its size."""
 
@@ -285,6 +270,15 @@ class Projections:
             self._last = module, matrix
         none = matrix.new_zeros(matrix.shape[1])
         return matrix, none if projection.without_bias else projection.ask_bias()
+
+    def dequantises(self, projection: Projection) -> bool:
+        """Say whether a module that has no others inside was found to act by its dequantised weight."""
+        return projection.module in self._dequantising
+
+    def note_dequantises(self, projection: Projection) -> None:
+        """Remember that a module acts by its dequantised weight, which is read anew every time."""
+        if projection.is_leaf:
+            self._dequantising.add(projection.module)
 
     def without_gradient(self, module: nn.Module) -> bool:
         """Say whether torch was found to have no gradient through a module."""

@@ -22,7 +22,7 @@ __all__ = [
 def is_plain(module: nn.Module) -> bool:
     """Say whether a module is its weight and bias, both in memory as ordinary floating-point tensors."""
     weight: Any = getattr(module, "weight", None)
-    if not _is_plain_tensor(weight) or any(True for _ in module.children()):
+    if not _is_plain_tensor(weight) or module._modules:
         return False
     return not weight.is_meta or hasattr(module, "_hf_hook")
 
@@ -33,8 +33,8 @@ def is_opaque(module: nn.Module) -> bool:
         return False
     if hasattr(module, "_packed_params"):  # torch.ao
         return True
-    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-    return any(tensor.is_meta or not _is_plain_tensor(tensor) for tensor in own)
+    own = (*module._parameters.values(), *module._buffers.values())
+    return any(tensor is not None and (tensor.is_meta or not _is_plain_tensor(tensor)) for tensor in own)
 
 
 def _is_plain_tensor(tensor: Any) -> bool:
@@ -104,10 +104,29 @@ def dequantise(module: nn.Module) -> Float[Tensor, "read written"] | None:
     return None
 
 
-def _dequantise_four_bits(packed: Tensor, state: Any) -> Float[Tensor, "read written"] | None:
-    """Dequantise 4-bit weights of bitsandbytes; None where they are packed for a CPU kernel."""
-    if getattr(state, "packing_format_for_cpu", False):  # to unpack them takes longer than to ask the module
-        return None
+def _dequantise_four_bits(packed: Tensor, state: Any) -> Float[Tensor, "read written"]:
+    """Dequantise 4-bit weights of bitsandbytes, also where they are packed for its kernel for CPUs."""
+    if getattr(state, "packing_format_for_cpu", False):
+        return _unpack_for_cpu(packed, state)
     from bitsandbytes.functional import dequantize_4bit
 
     return cast(Tensor, dequantize_4bit(packed, state)).T
+
+
+def _unpack_for_cpu(packed: Tensor, state: Any) -> Float[Tensor, "read written"]:
+    """Unpack 4-bit weights as bitsandbytes packs them for CPUs that multiply bfloat16.
+
+    Of 32 outputs and two inputs, 32 bytes hold the first 16 outputs in their low halves, the others in their
+    high ones. The kernel rounds each weight to bfloat16.
+    """
+    written, pairs = packed.shape
+    numbers = torch.arange(256, device=packed.device)
+    values = state.code.to(torch.bfloat16).float()
+    ordered = packed.view(written // 32, pairs, 16, 2).permute(1, 3, 0, 2).contiguous()
+    which = ordered.view(-1).int()
+    found = values.new_empty(pairs, 2, written // 32, 2, 16)
+    for half, of_byte in enumerate((numbers & 15, numbers >> 4)):
+        found[:, :, :, half] = values[of_byte].index_select(0, which).view(ordered.shape)
+    scales = state.absmax.float()  # of groups of inputs
+    found.view(len(scales), -1, written).mul_(scales[:, None])
+    return cast(Tensor, found.view(2 * pairs, written).to(torch.bfloat16).float())

@@ -38,7 +38,7 @@ from .one_prompt import (
     require_erasing,
 )
 
-__all__ = ["Asked", "compare_batch", "cut_prompts", "explain_batch", "run_prompts"]
+__all__ = ["Asked", "compare_batch", "compare_together", "cut_prompts", "explain_batch", "run_prompts"]
 
 _AHEAD = 1024
 """How many prompts are read ahead, to find some of similar length."""
@@ -138,7 +138,7 @@ def _compare_all(
         found: dict[int, Comparison | InputError] = {}
         read = [each for each in window if isinstance(each, Asked)]
         batches = cut_prompts(model, read, plan, batch_size)
-        for results in run_prompts(batches, lambda batch: _compare_together(model, batch, methods, depth)):
+        for results in run_prompts(batches, lambda batch: compare_together(model, batch, methods, depth)):
             found.update(results)
             while done in found:
                 comparison = found.pop(done)
@@ -181,14 +181,15 @@ def _one_for_each(words: Any) -> Iterator[Any]:
 
 
 def cut_prompts(
-    model: Model, asked: Sequence[Asked], plan: Plan, batch_size: int | None
+    model: Model, asked: Sequence[Asked], plan: Plan, batch_size: int | None, room: int | None = None
 ) -> list[list[Asked]]:
     """Cut prompts into batches of similar length; the batch with the first prompt comes first.
 
-    Padding never takes a prompt over a length at which the model may change what it does.
+    Padding never takes a prompt over a length at which the model may change what it does. `room`: bytes that
+    a batch may take; None: half of what is free.
     """
     find_class = model.lengths.find
-    room = int(_SHARE * free_memory(model.device))
+    room = int(_SHARE * free_memory(model.device)) if room is None else room
 
     def fits(batch: Sequence[Asked]) -> bool:
         shortest, longest = len(batch[0].context), len(batch[-1].context)
@@ -229,12 +230,16 @@ def _pays(model: Model, examples: int, tokens: int, plan: Plan, room: int) -> bo
     return estimate(model, Request(examples, tokens), plan) + forward <= room
 
 
-def _compare_together(
-    model: Model, batch: Sequence[Asked], methods: list[str], depth: int | None
+def compare_together(
+    model: Model,
+    batch: Sequence[Asked],
+    methods: Sequence[str],
+    depth: int | None,
+    max_memory: int | None = None,
 ) -> list[tuple[int, Comparison | InputError]]:
     """Compare methods on the prompts of a batch, from one recorded run."""
     contexts = [each.context for each in batch]
-    trace = record_contexts(model, contexts, last_places(contexts), methods, None)
+    trace = record_contexts(model, contexts, last_places(contexts), methods, max_memory)
     targets: list[Target] = []
     refused: dict[int, InputError] = {}
     for each, logits in zip(batch, trace.logits, strict=True):

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..ask.chat_turns import shorten
 from ..ask.foil_names import AUTO, RUNNER_UP
 from ..ask.prompt import Prompt, continue_prompt, extend_prompt, read_prompt, require_tokens
 from ..ask.question import Question, choose
@@ -114,10 +115,10 @@ def _keep_pass(
     model: Model, context: Tokens, trace: Trace, targets: list[Target], method: str, depth: int | None
 ) -> _Pass:
     """Keep a recorded run, with all that is known of its tokens without pulling anything back."""
-    described = [
-        replace(comparison, by_block={method: torch.zeros(1, len(comparison.tokens))})[method]
-        for comparison in compare_trace(model, [context], replace(trace, frozen=None), targets, [], [0])
-    ]
+    described = []
+    for comparison in compare_trace(model, [context], replace(trace, frozen=None), targets, [], [0]):
+        nothing = torch.zeros(1, len(comparison.tokens), dtype=torch.float32, device="cpu")
+        described.append(replace(comparison, by_block={method: nothing})[method])
     ledgers = [each.ledger for each in described]
     return _Pass(Predictions(model, [context.ids], trace, targets, ledgers, depth), tuple(described))
 
@@ -165,13 +166,25 @@ class _Recorded(OnDemand):
         return add_explanations(parts)
 
 
+def _read_ids(continuation: Any) -> list[int]:
+    try:
+        if isinstance(continuation, bytes):
+            raise TypeError("bytes are not token ids")
+        return [index(id_) for id_ in continuation]
+    except TypeError:
+        raise InputError(
+            f"A continuation cannot be {shorten(continuation)}.",
+            "Pass text, token ids, or None and new_tokens=3 to generate some.",
+        ) from None
+
+
 def _continuation_ids(
     model: Model, prompt: Tokens, continuation: str | Sequence[int] | None, new_tokens: int
 ) -> list[int]:
     if isinstance(continuation, str):
         return continue_prompt(model, prompt, continuation)
     if continuation is not None:
-        ids = [index(id_) for id_ in continuation]
+        ids = _read_ids(continuation)
         if not ids:
             raise InputError(
                 "The continuation is empty.", "Pass at least one token, or None to generate some."

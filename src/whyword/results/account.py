@@ -8,7 +8,6 @@ mix is. The embedding's entry belongs to the token itself. Only biases stay on n
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -61,7 +60,7 @@ def account(explanation: Explanation) -> Account:
             'Explain a single token with explain(..., method="alti-logit").',
         )
     ledger = explanation.ledger
-    embedding = torch.zeros(len(explanation.tokens))
+    embedding = explanation.scores.new_zeros(len(explanation.tokens))
     embedding[explanation.position] = ledger.embedding
     return Account(
         tokens=explanation.tokens,

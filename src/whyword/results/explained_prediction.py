@@ -157,7 +157,7 @@ def read_prediction(record: PredictionRecord, by_head: list[list[Numbers]] | Non
             "start.tokens", f"it is {record.start.tokens}, but {tokens.start} special tokens are first"
         )
     blocks, seen = len(record.ledger.mlp), len(record.tokens)
-    heads = torch.zeros(blocks, 0, seen)
+    heads = torch.zeros(blocks, 0, seen, dtype=torch.float32, device="cpu")
     if by_head is not None:
         heads = read_tensor("by_head", by_head, (blocks, None, seen))
         if heads.shape[1] == 0:

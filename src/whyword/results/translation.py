@@ -229,7 +229,8 @@ class Translation(Shown):
         for step, ledger in enumerate(declared.ledgers):
             with inside(f"ledgers[{step}]"):
                 require_length("mlp", ledger.mlp, blocks)
-                none = torch.zeros(blocks, 0, declared.first + step), torch.zeros(blocks, 0, len(source))
+                seen = declared.first + step, len(source)
+                none = (torch.zeros(blocks, 0, each, dtype=torch.float32, device="cpu") for each in seen)
                 ledgers.append(read_ledger(ledger, *none))
         return cls(
             model=declared.model,

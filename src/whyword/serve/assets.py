@@ -14,6 +14,8 @@ __all__ = ["Asset", "read_assets"]
 
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 """Content types that browsers require, independent of the system's own table."""
+_OTHER_PAGE = "run_browser.js"
+"""What only the page over a run needs."""
 _START = b'<script type="module" src="/assets/main.js">'
 
 
@@ -35,7 +37,8 @@ def read_assets() -> dict[str, Asset]:
     every = {**list_assets(), **own, "report.html": render_html([]).encode()}
     scripts = {name: text.decode() for name, text in every.items() if name.endswith(".js")}
     every |= {name: strip_comments(text).encode() for name, text in scripts.items()}
-    every["index.html"] = _preload(every["index.html"], [name for name in every if name.endswith(".js")])
+    own_page = [name for name in every if name.endswith(".js") and name != _OTHER_PAGE]
+    every["index.html"] = _preload(every["index.html"], own_page)
     return {name: Asset(content, _KINDS[PurePath(name).suffix]) for name, content in every.items()}
 
 

@@ -14,7 +14,8 @@ from ..results.explanation import Explanation
 from ..results.two_explanations import difference
 from ..tokens import Tokens
 from .access import Limits
-from .requests import DEPTH, Choosing, Text, Turn, name_method
+from .posted_prompts import Choosing, Text, TokenIds, Turns
+from .requests import DEPTH, name_method
 
 __all__ = ["Differing"]
 
@@ -22,7 +23,7 @@ __all__ = ["Differing"]
 class Differing(Choosing):
     """What another prompt, or another model, changes."""
 
-    versus: Text | Annotated[list[Turn], Field(min_length=1, max_length=200, fail_fast=True)] | None = Field(
+    versus: Text | Turns | TokenIds | None = Field(
         None, description="The other prompt; default: the same one."
     )
     versus_model: str | None = Field(None, description="The other model; default: the same one.")

@@ -13,16 +13,17 @@ from .. import __version__
 from ..errors import InputError
 from ..models.model import Model
 from .access import LOCAL, Access, Limits
+from .alignment_request import Aligning
 from .answering import GIVEN_UP, add_errors, encode, respond, write_document, write_lines
 from .assets import read_assets
 from .description import ASKED, STREAM, TOLD, describe_server
 from .difference_request import Differing
 from .guard import Guard
+from .posted_prompts import PostedQuestion
 from .requests import (
     Comparing,
     Continuing,
     Explaining,
-    PostedQuestion,
     Predicting,
     RankingNeurons,
     Supporting,
@@ -149,6 +150,10 @@ def _add_routes(models: dict[str, Model], desk: Desk, limits: Limits) -> FastAPI
 
     @application.post("/api/translate", summary="Why every word of a translation", **ASKED)
     async def translate(request: Request, question: Translating) -> Response:
+        return await answer(request, question)
+
+    @application.post("/api/align", summary="Which words of a translation come from which", **ASKED)
+    async def align(request: Request, question: Aligning) -> Response:
         return await answer(request, question)
 
     return application

@@ -234,7 +234,7 @@ def _check_baselines(model: Model, prompts: list[list[int]]) -> Iterator[float]:
     """Compare gradients with torch's own, and erasure with runs that are masked by hand."""
     prompt = prompts[len(prompts) // 2]
     found = compare(model, prompt, target=TARGET, foil=FOIL, methods=["erasure-logits", "gradient-x-input"])
-    network, ids = model.network, torch.tensor([prompt])
+    network, ids = model.network, torch.tensor([prompt], device="cpu")
     _compare_total(model, prompt, found["erasure-logits"])
     embedded = network.get_input_embeddings()(ids).detach().requires_grad_()
     with keep_precision(network.dtype):

@@ -83,7 +83,7 @@ def recompute_heads(model: Model, ids: Sequence[int], target: int, foil: int) ->
 @torch.no_grad()
 def run_plainly(network: Any, ids: Sequence[int]) -> Float[Tensor, "position vocab"]:
     """Run a network on a prompt as a user would, and give its logits."""
-    inputs = torch.tensor([list(ids)])
+    inputs = torch.tensor([list(ids)], device="cpu")
     try:
         logits: Tensor = network(input_ids=inputs, use_cache=False).logits
     except RuntimeError:  # some do not run in float64 by themselves
@@ -110,7 +110,9 @@ def _run_eagerly(model: Model, ids: Sequence[int]) -> tuple[Sequence[Tensor | No
     network, nothing = copy.deepcopy(model.network), [None] * len(model.blocks)
     try:
         network.set_attn_implementation("eager")
-        given = network(input_ids=torch.tensor([list(ids)]), output_attentions=True, use_cache=True)
+        given = network(
+            input_ids=torch.tensor([list(ids)], device="cpu"), output_attentions=True, use_cache=True
+        )
         weights = [*given.attentions]
         values = [layer.values for layer in given.past_key_values.layers]
     except Exception:  # not every network has eager attention, returns its weights, or has a plain cache

@@ -81,6 +81,8 @@ class Project(torch.autograd.Function):
         weight, gradient = context.weight, gradients[0].flatten(0, -2)
         if gradient.numel() == 0:  # an expert that no position is sent to
             return gradients[0].new_zeros(*gradients[0].shape[:-1], weight.shape[1]), None, None
+        if _reaches_edges(gradient):
+            return gradients[0] @ weight, None, None
         size = gradient.abs()
         rows, columns = _range_of(size.amax(1)), _range_of(size.amax(0))
         pulled = gradient[rows, columns] @ weight[columns]
@@ -111,6 +113,12 @@ class ProjectByModule(torch.autograd.Function):
         pulled = own.new_zeros(gradient.shape[0], own.shape[1])
         pulled[rows] = own
         return pulled.view(*gradients[0].shape[:-1], -1).to(gradients[0].dtype), None, None
+
+
+def _reaches_edges(gradient: Float[Tensor, "row column"]) -> bool:
+    """Say whether the first and last row and column have a direction: then the range of what has is all."""
+    edges = gradient[0], gradient[-1], gradient[:, 0], gradient[:, -1]
+    return all(bool(edge.any()) for edge in edges)
 
 
 def _range_of(sizes: Float[Tensor, " entry"]) -> slice:

@@ -33,6 +33,9 @@ from .row_positions import RowPositions, rows_of, set_rows
 __all__ = ["FreezingMode"]
 
 
+_UNKNOWN = object()
+
+
 class FreezingMode(TorchFunctionMode):
     """Gives operations on what depends on the residual stream the gradient of their frozen map."""
 
@@ -40,6 +43,8 @@ class FreezingMode(TorchFunctionMode):
         super().__init__()
         self._tally = tally
         self._names: dict[Any, str | None] = {}
+        self._resting = False
+        """Whether operations are let through as they are."""
 
     @no_type_check  # tests check types at run time, but not in every operation of torch
     def __torch_function__(
@@ -50,10 +55,10 @@ class FreezingMode(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if function not in self._names:
-            self._names[function] = _name(function)
-        name = self._names[function]
-        if name is None or not torch.is_grad_enabled():
+        name = self._names.get(function, _UNKNOWN)
+        if name is _UNKNOWN:
+            name = self._names[function] = _name(function)
+        if name is None or self._resting or not torch.is_grad_enabled():
             if name == ATTENTION:  # of a block that is noted later
                 self._tally.sees_attention = True
             return function(*args, **kwargs)
@@ -83,13 +88,14 @@ class FreezingMode(TorchFunctionMode):
             or outputs.shape != inputs.shape
         ):
             return None
-        with torch.no_grad():
-            plain, found = inputs.detach(), outputs.detach()
-            if not torch.equal(module(plain.flatten()[:1]), found.flatten()[:1]):
-                return None  # not element by element
         operation = Operation(module.forward, "forward", (inputs,), {}, (inputs,), self._tally)
-        result = scale(operation, found, module)
-        _label(operation, result)
+        self._resting = True
+        try:
+            result = _scale_module(operation, module, outputs.detach())
+        finally:
+            self._resting = False
+        if result is not None:
+            _label(operation, result)
         return result
 
     def project(self, projection: Projection, inputs: Tensor, outputs: Tensor) -> Tensor:
@@ -106,6 +112,13 @@ class FreezingMode(TorchFunctionMode):
             count_constant(operation, result, lambda: bias)
         _label(operation, result)
         return result
+
+
+def _scale_module(operation: Operation, module: nn.Module, outputs: Tensor) -> Tensor | None:
+    """Scale what a module gave; None where it is not a function of every element alone."""
+    with torch.no_grad():
+        first = module.forward(operation.args[0].detach().flatten()[:1])
+    return scale(operation, outputs, module.forward) if torch.equal(first, outputs.flatten()[:1]) else None
 
 
 def _name(function: Callable[..., Any]) -> str | None:

@@ -20,12 +20,15 @@ from torch import Tensor, nn
 from ..models.model import LoadedStack, Model
 from .block_tally import BlockTally, Counts
 from .frozen_mode import FreezingMode
+from .heap_holes import LARGE, give_back_holes
 from .pulled_back import Moved, PulledBack, PulledSource, PulledStack
 from .reduction import Weigher
 from .row_positions import RowPositions, set_rows
 
 __all__ = ["Call", "FrozenRun"]
 
+_BETWEEN = 4
+"""After how many blocks holes in the heap are given back: pages that are used again must be cleared first."""
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """What a block was called with."""
 
@@ -65,7 +68,7 @@ class FrozenRun:
         self._context: Tensor | None = None
         """What the attention that runs gave, before its output projection."""
         self._hidden: dict[nn.Module, Tensor] = {}
-        """What projections that run now have read."""
+        """What modules that run now, and are followed as a whole, have read."""
         self._one_at_a_time = RLock()
 
     @contextmanager
@@ -83,6 +86,7 @@ class FrozenRun:
             streams.left.append(stream)
         streams.entered.append(_begin(stream, encoder))
         index = len(streams.entered) - 1
+        _tidy_up(index, stream)
         self._tally.place = stack.name_block(index) if index < len(stack.blocks) else "final norm"
         noting = encoder or index >= self._recomputed
         if not noting:
@@ -102,10 +106,18 @@ class FrozenRun:
 
     def activate(self, module: nn.Module, inputs: Tensor, outputs: Tensor) -> Tensor | None:
         """Take what a module without parameters gave; give what goes on, None: the same."""
-        return self._mode.activate(module, inputs, outputs)
+        hidden = self._hidden.pop(module, None)
+        result = self._mode.activate(module, inputs if hidden is None else hidden, outputs)
+        if hidden is None or result is not None:
+            return result
+        again: Tensor = module.forward(hidden)  # not a function of every element alone: step by step
+        return again
 
     def hide(self, module: nn.Module, inputs: Tensor) -> Tensor:
-        """Take what a projection of quantised weights reads; give it without its dependence on the stream."""
+        """Take what a module reads that is followed as a whole; give it without its dependence on the stream.
+
+        These are activations, and projections of quantised weights.
+        """
         if not torch.is_grad_enabled() or not inputs.requires_grad:
             return inputs
         self._hidden[module] = inputs
@@ -183,6 +195,7 @@ class FrozenRun:
         gradient = direction.to(streams.left[-1])
         for index in reversed(range(len(streams.entered))):
             entered, end = streams.entered[index], streams.left[index]
+            _tidy_up(index, entered)
             if index in self._calls and not self._tally.in_encoder:
                 end = self._compute_again(index)
             counts = self._tally.begin(self._shapes(), entered.device)
@@ -214,6 +227,12 @@ class FrozenRun:
             for encoder, streams in self._stacks.items()
             if streams.entered
         }
+
+
+def _tidy_up(index: int, stream: Tensor) -> None:
+    """Give back the holes that some blocks have left in the heap, where streams are large."""
+    if index % _BETWEEN == 0 and stream.nbytes >= LARGE:
+        give_back_holes()
 
 
 def _begin(stream: Float[Tensor, "example position model"], encoder: bool) -> Tensor:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from ..models.architecture import Attention
 from ..models.model import LoadedStack, Model, module_at
-from ..models.projection import is_asking
+from ..models.paths import list_modules
+from ..models.run_modes import is_asking
 from ..models.weights import is_opaque
 from .frozen_gradients import ProjectByModule, run_function
 from .frozen_run import Call, FrozenRun
@@ -31,6 +32,11 @@ __all__ = [
     "replace_outputs",
 ]
 
+_IDLE = (nn.Identity, nn.ModuleDict, nn.ModuleList, nn.ParameterDict, nn.ParameterList)
+"""Modules that compute nothing: adapters have many of them."""
+_ACTIVATIONS = "transformers.activations"
+"""Where transformers has functions of every element alone: they are followed as a whole, not step by step."""
+
 
 def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
     """Let a hook see this thread's run only: another one may be using the same network.
@@ -47,7 +53,12 @@ def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
 
 def only_seeing(hook: Callable[..., Any]) -> Callable[..., Any]:
     """Let a hook see this thread's run without being noted itself, where what runs is noted for gradients."""
-    return in_this_thread(torch.no_grad()(hook))
+
+    def see(*seen: Any) -> Any:
+        with torch.no_grad():
+            return hook(*seen)
+
+    return in_this_thread(see)
 
 
 def hook_unembedding(model: Model, reader: Reader) -> Iterator[Any]:
@@ -105,17 +116,27 @@ def _hook_blocks(stack: LoadedStack, frozen: FrozenRun, some: slice = slice(None
         return frozen.reveal(module, output)
 
     for block in stack.blocks[some]:
-        for module in block.modules():
-            if not any(True for _ in module.children()) and not any(True for _ in module.parameters()):
+        modules = list_modules(block)
+        for module in modules:
+            if _may_activate(module):
+                if type(module).__module__ == _ACTIVATIONS:
+                    yield module.register_forward_pre_hook(in_this_thread(hide))
                 yield module.register_forward_hook(in_this_thread(activate))
         for sublayer in stack.stack.sublayers:
             if isinstance(sublayer, Attention):
                 output = module_at(block, sublayer.output)
                 yield output.register_forward_pre_hook(in_this_thread(take_context))
-        for module in block.modules():
+        for module in modules:
             if is_opaque(module):
                 yield module.register_forward_pre_hook(in_this_thread(hide))
                 yield module.register_forward_hook(in_this_thread(reveal))
+
+
+def _may_activate(module: nn.Module) -> bool:
+    """Say whether a module may be an activation: nothing inside, no parameters, no quantised weights."""
+    if module._modules or isinstance(module, _IDLE) or is_opaque(module):
+        return False
+    return all(parameter is None for parameter in module._parameters.values())
 
 
 def _hook_streams(stack: LoadedStack, frozen: FrozenRun) -> Iterator[Any]:
@@ -173,7 +194,7 @@ def _hook_gradients(model: Model) -> Iterator[Any]:
             return None
         return run_function(ProjectByModule, inputs, output, model.project(module).pull_back)
 
-    for module in model.network.modules() if torch.is_grad_enabled() else ():
+    for module in list_modules(model.network) if torch.is_grad_enabled() else ():
         if is_opaque(module):
             yield module.register_forward_pre_hook(in_this_thread(hide))
             yield module.register_forward_hook(in_this_thread(reveal))

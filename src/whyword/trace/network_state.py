@@ -2,8 +2,11 @@
 
 Weights are read and proven on every call. Two things are found once and then relied on: that a recorded run
 is the model's own run, and that no position sees those after it. Both depend on the config, on the modules
-with their attributes, buffers and hooks, and on the functions they call. All of these are compared with what
-they were, by identity, which takes about a millisecond.
+with their attributes, buffers and hooks, on their classes, and on the functions they call. All of these are
+compared with what they were, by identity, which takes a few milliseconds. Of an attribute that is a function,
+a container or a plain object, what it holds is compared too. What a hook holds (many keep what they have
+seen) and what a network reads elsewhere, say a global variable of a patched `forward`, is not seen:
+`verify="always"` compares on every call.
 """
 
 import sys
@@ -13,18 +16,30 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
 from operator import is_
+from types import FunctionType, MethodType
 from typing import Any
 
+import torch
 import torch.nn.functional
 import torch.nn.modules.module as torch_module
 from torch import nn
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from ..models.model import Model
+from ..models.paths import list_modules
 from .own_attention import RUNNING, name_attention
 
 __all__ = ["NetworkState", "intervening", "is_intervened", "read_state"]
 
+_OWN = frozenset(vars(nn.Module()))
+"""Attributes of every module: its parameters, buffers, hooks and modules, which are listed on their own."""
+_PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})
+_SHARED_FILES = (
+    "transformers.masking_utils",
+    "transformers.integrations.sdpa_attention",
+    "transformers.activations",
+)
+"""Modules whose functions many modelling files call."""
 _intervened: ContextVar[bool] = ContextVar("_intervened", default=False)
 
 
@@ -65,17 +80,20 @@ def is_intervened() -> bool:
 def read_state(model: Model) -> NetworkState:
     """Read the state of a network, while nothing of ours is hooked to it."""
     with RUNNING:
-        modules = [*model.network.modules()]
+        modules = list_modules(model.network)
         buffers = [buffer for module in modules for buffer in module._buffers.values() if buffer is not None]
         configs = {id(config): config for module in modules if (config := vars(module).get("config"))}
-        files = {type(module).__module__: None for module in modules}
-        functions = [vars(file).values() for name in files if (file := sys.modules.get(name))]
+        classes = {base: None for module in modules for base in type(module).__mro__}
+        files = {*_SHARED_FILES, *(type(module).__module__ for module in modules)}
+        places = [*classes, *(sys.modules[name] for name in sorted(files) if name in sys.modules)]
+        functions = [value for place in places for value in vars(place).values()]
         return NetworkState(
             objects=tuple(
                 chain(
                     *map(_list_parts, modules),
                     buffers,
-                    *functions,
+                    functions,
+                    (value.__code__ for value in functions if type(value) is FunctionType),
                     vars(torch.nn.functional).values(),
                     torch_module._global_forward_pre_hooks.values(),
                     torch_module._global_forward_hooks.values(),
@@ -86,7 +104,12 @@ def read_state(model: Model) -> NetworkState:
                 [ALL_MASK_ATTENTION_FUNCTIONS.get(name) for name, _ in name_attention(model)],
                 [repr(vars(config)) for config in configs.values()],
                 [0 if buffer.is_inference() else buffer._version for buffer in buffers],
-                {each.dtype for module in modules for each in module.parameters(recurse=False)},
+                {
+                    each.dtype
+                    for module in modules
+                    for each in module._parameters.values()
+                    if each is not None
+                },
             ),
         )
 
@@ -95,6 +118,40 @@ def _list_parts(module: nn.Module) -> Iterator[Any]:
     """List a module, its class, its attributes (a forward of its own among them) and its hooks."""
     yield module
     yield type(module)
-    yield from vars(module).values()
-    yield from module._forward_pre_hooks.values()
-    yield from module._forward_hooks.values()
+    attributes = vars(module)
+    yield from attributes.values()
+    for name, value in attributes.items():
+        if name not in _OWN and type(value) not in _PLAIN:
+            yield from _list_contents(value)
+    for hook in chain(module._forward_pre_hooks.values(), module._forward_hooks.values()):
+        yield hook
+        yield getattr(hook, "__code__", None)  # not what it holds: most hooks keep what they have seen
+
+
+def _list_contents(value: Any) -> Iterator[Any]:
+    """List what a function reads, what a container holds, or the attributes of a plain object."""
+    if isinstance(value, list | tuple):
+        yield from value
+    elif isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, FunctionType | MethodType):
+        function = getattr(value, "__func__", value)
+        yield function.__code__
+        for cell in function.__closure__ or ():
+            held = _open(cell)
+            yield held
+            if isinstance(held, list | tuple | dict):
+                yield from _list_contents(held)
+    elif (
+        not isinstance(value, nn.Module | torch.Tensor | type)
+        and "config" not in type(value).__name__.lower()
+    ):
+        yield from getattr(value, "__dict__", {}).values()
+
+
+def _open(cell: Any) -> Any:
+    """Return what a cell of a closure holds; None where it is empty."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

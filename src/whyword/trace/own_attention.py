@@ -116,7 +116,7 @@ def _make_dense(mask: Any, causal: bool, rows: int, sources: int) -> Tensor | No
     if not isinstance(mask, Tensor):  # of flex attention
         return create_mask(mask.mask_mod, mask.shape[0], None, rows, sources, mask.kv_indices.device)
     seen = mask.bool()[:, None, None]  # of flash attention: what is not padding
-    return seen & torch.ones(rows, sources, device=mask.device).bool().tril() if causal else seen
+    return seen & torch.ones(rows, sources, dtype=torch.bool, device=mask.device).tril() if causal else seen
 
 
 @contextmanager

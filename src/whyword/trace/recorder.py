@@ -22,13 +22,14 @@ from .attention import AttentionCall
 from .direct_attention import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_readout, require_finite_weights
 from .frozen_run import FrozenRun
-from .hooks import hook_unembedding, noting, only_seeing, reading
+from .heap_holes import LARGE
+from .hooks import hook_unembedding, in_this_thread, noting, only_seeing, reading
 from .own_attention import find_eager, uses_interface, watch_attention
 from .precision import keep_precision
 from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
 from .running import explaining_failure, make_inputs, run_inputs
-from .store import Store, require_called
+from .store import Store, require_called, require_one_stream
 from .trace import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace, Weighed
 from .untouched_run import notice_changes, verify_run
 
@@ -120,11 +121,9 @@ class _Recorder:
         self.stack = stack
         self.sublayers = stack.stack.sublayers
         self.lengths = lengths
-        self.places = places
-        self.examples = len(places.ranges)
+        self.places, self.examples = places, len(places.ranges)
         self.device = model.device
-        self.plan = plan
-        self.store = Store(len(stack.blocks), model.compute_dtype)
+        self.plan, self.store = plan, Store(len(stack.blocks), model.compute_dtype)
         self.streams: dict[int, Tensor] = {}
         """The residual streams that entered blocks, at all positions, until their block is reduced."""
         self.calls: dict[nn.Module | None, AttentionCall] = {}
@@ -140,7 +139,7 @@ class _Recorder:
 
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
-        own = only_seeing
+        own = in_this_thread if self.frozen is None else only_seeing
         for index, block in enumerate(self.stack.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
             for order, sublayer in enumerate(self.sublayers):
@@ -202,7 +201,7 @@ class _Recorder:
 
     def _enter(self, index: int) -> Callable[..., None]:
         def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            stream = args[0] if args else kwargs["hidden_states"]
+            stream = require_one_stream(self.model.name, args[0] if args else kwargs["hidden_states"])
             self.streams[index] = stream
             self._keep_rows("stream in", index, stream)
 
@@ -245,7 +244,8 @@ class _Recorder:
             else:
                 weights = reduction.weigh(self.places)
             self.store.keep(f"weights {order}", index, weights)
-            self.store.keep(f"values {order}", index, weigher.value)
+            held = self.frozen is not None and output.nbytes >= LARGE  # a frozen run holds them anyway
+            (self.store.share if held else self.store.keep)(f"values {order}", index, weigher.value)
             self.store.keep(f"context {order}", index, self.places.pick(context).flatten(0, 1))
             self._keep_rows(f"output {order}", index, output)
 

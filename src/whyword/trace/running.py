@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ..errors import ModelError, first_line
 from ..models.model import Model
-from ..models.unwrapping import running_eagerly
+from ..models.paths import list_modules
+from ..models.run_modes import running_eagerly, without_training
 from ..runs.batches import is_out_of_memory
 from ..runs.progress import report
 from .own_attention import RUNNING
@@ -189,16 +190,9 @@ def _in_two_lines(model: Model) -> Iterator[None]:
 def evaluating(model: Model) -> Iterator[None]:
     """Switch dropout and compiling off, and every module back to what it was afterwards."""
     _refuse_autocast(model)
-    modules = list(model.network.modules())
-    with RUNNING, running_eagerly(modules):
-        training = [module for module in modules if module.training]
-        for module in training:
-            module.training = False
-        try:
-            yield
-        finally:
-            for module in training:
-                module.training = True
+    modules = list_modules(model.network)
+    with RUNNING, running_eagerly(modules), without_training(modules):
+        yield
 
 
 def _refuse_autocast(model: Model) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..errors import ModelError
 
-__all__ = ["Store", "require_called"]
+__all__ = ["Store", "require_called", "require_one_stream"]
 
 
 def require_called(module: str, where: str, called: bool) -> None:
@@ -24,6 +24,17 @@ def require_called(module: str, where: str, called: bool) -> None:
             f"The run did not call a module of {where}: {module}.",
             "Load the network again after changing its modules; each block needs modules of its own.",
         )
+
+
+def require_one_stream(name: str, stream: Tensor) -> Tensor:
+    """Refuse a model whose blocks pass on more than one residual stream (AltUp, hyper-connections)."""
+    if stream.ndim > 3:
+        raise ModelError(
+            f"{name} has several residual streams: its blocks read {list(stream.shape)} numbers instead of "
+            "[examples, positions, width].",
+            "Load a model with one residual stream, which every block adds to.",
+        )
+    return stream
 
 
 class Store:
@@ -51,6 +62,11 @@ class Store:
             self._pieces[key] = piece
         piece[block].copy_(tensor)
         self._kept.setdefault(name, {})[block] = piece
+
+    def share(self, name: str, block: int, tensor: Tensor) -> None:
+        """Hold a tensor of a block that is held elsewhere, too: it is copied only where its type differs."""
+        own = tensor.detach().to(self._dtype)
+        self._kept.setdefault(name, {})[block] = own.expand(self._blocks, *own.shape)
 
     def by_block(self, name: str) -> tuple[Tensor, ...]:
         """Return what was kept under a name, block by block."""

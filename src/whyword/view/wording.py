@@ -132,8 +132,16 @@ def after(document: Document, by: str = "block") -> str:
         return f"{document['model']}, {len(document['methods'])} methods"
     if "block" in document:
         return f"{document['model']}, {document['method']}, decoder block {document['block']}"
-    depth = f" at depth {document['flow']['depth']}" if "flow" in document else ""
-    return f"{document['model']}, {'updates before mixing' if by == 'head' else document['method'] + depth}"
+    if by == "head":
+        return f"{document['model']}, updates before mixing"
+    place = _place(document["flow"]) if "flow" in document else ""
+    return f"{document['model']}, {document['method']}{place}"
+
+
+def _place(flow: Document) -> str:
+    """Say where in the network flow is read."""
+    depth, blocks = flow["depth"], len(flow["by_depth"]) - 1
+    return f" read after block {depth} of {blocks}" if depth else " read at the embeddings, before block 1"
 
 
 def ledger_entries(document: Document) -> list[tuple[str, float]]:
@@ -200,7 +208,7 @@ def caution(document: Document, by: str = "block") -> str:
     whole = by != "head" and measure.sum_of == "difference"
     every = "tokens, start and biases" if count_start(first) else "tokens and biases"
     total = f"{every} add up" if whole else "tokens add up to attention's part"
-    return f"exact: sums · heuristic: {heuristic} · {total}"
+    return f"exact: {total} · heuristic: {heuristic}"
 
 
 def _blind(contrastive: list[bool]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import InputError
+from ..engine_options import ClusterAddress, EngineChoice, EngineName, Resources, WorkerCount
 from ..interruption import count_lines, say_kept, when_stopped
 from ..options import DataFolder, DatasetNames, RunFolder, moved
 from ..reporting import Allow, Debug, Dtype, Json, ModelName, print_json, reporting, show_progress, tell
@@ -134,6 +135,10 @@ def evaluate(
             show_default="auto; with --conventions paper, tokenizer",
         ),
     ] = None,
+    engine: EngineChoice = EngineName.local,
+    workers: WorkerCount = 1,
+    address: ClusterAddress = None,
+    resources: Resources = None,
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,
@@ -146,6 +151,7 @@ def evaluate(
 ) -> None:
     """Measure how well explanations agree with evidence: MRR by dataset and method, with intervals."""
     from ...evaluation import evaluate as run
+    from ...runs.engine import Workers, read_resources
 
     if "alignment" in datasets:
         raise InputError(
@@ -180,6 +186,8 @@ def evaluate(
             start=start,
             swaps=swaps or None,
             swap_depths=[_read_place(place) for place in swap_depths.split(",")],
+            engine=engine.value,
+            workers=Workers(workers, address=address, resources=read_resources(resources)),
         )
     if json:
         print_json(report.to_dict())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from ...ask.foil_names import AUTO, RUNNER_UP
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ...errors import InputError
 from ..asked_question import OWN_ANSWER, AskedQuestion
+from ..kept_rows import require_row, show_row
 from ..options import (
     METHOD_HELP,
     Depth,
@@ -24,6 +26,7 @@ from ..options import (
     Output,
     PromptFile,
     QuestionText,
+    ServerAddress,
     SomePromptText,
     TargetWord,
     Top,
@@ -42,6 +45,7 @@ from ..reporting import (
     tell,
 )
 from ..saved_files import save_files
+from ..served_question import ask_server, find_server, require_servable
 from ..sources import open_models, read_ids, read_source, read_text, read_word
 from ..two_questions import explain_two, require_two
 
@@ -123,12 +127,17 @@ def explain(
             show_default="with --documents the model's own",
         ),
     ] = None,
+    from_run: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="Show a row of a run: --from DIR --id ID.")
+    ] = None,
+    row: Annotated[str | None, typer.Option("--id", metavar="ID", help="The id of that row.")] = None,
     prompt_file: PromptFile = None,
     documents: DocumentFiles = None,
     question: QuestionText = None,
     start: StartToken = "auto",
     chat: Chat = False,
     ids: Ids = False,
+    server: ServerAddress = None,
     dtype: Dtype = None,
     max_memory: MaxMemory = None,
     allow: Allow = None,
@@ -138,6 +147,10 @@ def explain(
     no_bos: OldNoBos = False,
 ) -> None:
     """Explain which words made the model prefer one word over another, block by block, with the proof."""
+    if require_row(from_run, row, prompt or prompt_file or documents):
+        wanted_view = ("routes", routes) if routes is not None else (by.value if by else "word", top)
+        show_row(from_run, row, [each.value for each in method or []], wanted_view, output, json)
+        return
     source = read_source(
         prompt,
         start=start,
@@ -147,6 +160,8 @@ def explain(
         documents=documents,
         question=question,
     )  # before what takes seconds to import
+    if server is not None:
+        require_servable(dtype=dtype, allow=allow, max_memory=max_memory, start=start.replace("auto", ""))
     wanted, foils = read_word(target, ids), [read_word(word, ids) for word in foil or []]
     said = None if answer is None else read_ids(answer) if ids else read_text(answer)
     one_token = said is None and continue_ is None
@@ -155,7 +170,6 @@ def explain(
         tell("The model's own answer is explained; --answer TEXT explains another, --target WORD one word.")
     by = by or (By.part if documents else By.turn if source.turns and not one_token else By.word)
     from ...document.kinds import DIFFERENCE_SCHEMA, PARTS_SCHEMA, SCHEMA, SUPPORT_SCHEMA
-    from ...trace.memory_plan import read_size
     from ...view.saving import require_format
 
     view, shown = (by.value, top) if routes is None else ("routes", routes)
@@ -170,6 +184,8 @@ def explain(
     if view in ("depth", "routes"):
         _require_flow(method, view, one_token)
     if max_memory is not None:
+        from ...trace.memory_plan import read_size
+
         read_size(max_memory)
     words = target or (foil if foil not in (None, [AUTO], [RUNNER_UP]) else None)
     _require_one_question(words, said is not None, continue_)
@@ -192,16 +208,21 @@ def explain(
         max_memory,
     )
     printed = None if by in _PARTS else view
-    models = open_models(model, dtype=dtype, allow=allow or (), start=start)
-    answers: Iterator[Shown] = (explained for loaded in models for explained in asked.answer(loaded))
-    if two:
-        other = None if versus is None else read_source(versus, start=start, chat=chat, ids=ids)
-        answers = explain_two(asked, models, other)
+    other = None if versus is None else read_source(versus, start=start, chat=chat, ids=ids)
+    if server is not None:
+        extra = {"account": account, "versus": other, "versus_model": difference}
+        answered = ask_server(find_server(server, model), asked, model, extra)
+    else:
+        models = open_models(model, dtype=dtype, allow=allow or (), start=start)
+        answers: Iterator[Shown] = (explained for loaded in models for explained in asked.answer(loaded))
+        if two:
+            answers = explain_two(asked, models, other)
+        answered = (_describe(explained, account) for explained in answers)
     made: list[dict[str, Any]] = []
-    for explained in answers:
-        made.append(_describe(explained, account))
+    for document in answered:
+        made.append(document)
         if not json and not output:
-            print_view(made[-1], printed, shown)
+            print_view(document, printed, shown)
     # Files first: who reads stdout may leave.
     saved = save_files(made, output, view, shown)
     if json:

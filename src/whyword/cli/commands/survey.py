@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import InputError
+from ..engine_options import ClusterAddress, EngineChoice, EngineName, Resources, WorkerCount
 from ..interruption import name_command, say_kept, when_stopped
 from ..options import DataFolder, DatasetNames, Limit, SplitText, UnitOutput
 from ..reporting import (
@@ -26,6 +27,7 @@ from ..sources import open_models, read_dataset_files
 if TYPE_CHECKING:
     from ...data import Dataset
     from ...models import Model
+    from ...runs.engine import Workers
 
 __all__ = ["survey"]
 
@@ -56,6 +58,10 @@ def survey(
     limit: Limit = None,
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Show the N strongest.")] = 10,
     output: UnitOutput = None,
+    engine: EngineChoice = EngineName.local,
+    workers: WorkerCount = 1,
+    address: ClusterAddress = None,
+    resources: Resources = None,
     start: StartToken = "auto",
     dtype: Dtype = None,
     allow: Allow = None,
@@ -67,6 +73,7 @@ def survey(
 
     from ...document.kinds import ANSWERS_SCHEMA, SURVEY_SCHEMA
     from ...inside.split import read_split
+    from ...runs.engine import Workers, read_resources
     from ...view.saving import require_format
     from ...view.showing import print_by_kind
 
@@ -76,10 +83,13 @@ def survey(
         )
     for path in output or []:
         require_format(path, SURVEY_SCHEMA if neuron is None else ANSWERS_SCHEMA)
+    crew = Workers(workers, address=address, resources=read_resources(resources))
     groups, read = read_split(split), read_dataset_files(datasets, data)
     (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or (), start=start)
     if neuron is None:
-        document = _survey(loaded, read, groups, "heads" if heads else "neurons", (out, limit, top))
+        document = _survey(
+            loaded, read, groups, "heads" if heads else "neurons", (out, limit, top), (engine.value, crew)
+        )
     else:
         from ...inside.top_examples import find_answers
 
@@ -100,6 +110,7 @@ def _survey(
     split: Any,
     part: str,
     asked: tuple[Path | None, int | None, int],
+    where: "tuple[str, Workers]",
 ) -> dict[str, Any]:
     from ...inside.survey import survey
     from ...inside.survey_files import save_survey
@@ -113,7 +124,16 @@ def _survey(
         return say_kept(out, count_examples(out / f"{part}.safetensors"), "examples")
 
     with when_stopped(say), show_progress(f"Looking into {model.name} …"):
-        document = survey(model, datasets, part=part, split=split, folder=out, limit=limit).to_dict(top)
+        document = survey(
+            model,
+            datasets,
+            part=part,
+            split=split,
+            folder=out,
+            limit=limit,
+            engine=where[0],
+            workers=where[1],
+        ).to_dict(top)
         if out is not None:
             save_survey(document, out)
     if out is not None:

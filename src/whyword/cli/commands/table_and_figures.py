@@ -11,7 +11,12 @@ from ..reporting import Debug, Json, print_json, reporting, show_progress
 
 __all__ = ["figures", "table"]
 
-Runs = Annotated[list[Path], typer.Argument(metavar="RUNS", help="Folders that whyword evaluate wrote.")]
+EvaluatedRuns = Annotated[
+    list[Path], typer.Argument(metavar="RUNS", help="Folders that whyword evaluate wrote.")
+]
+Runs = Annotated[
+    list[Path], typer.Argument(metavar="RUNS", help="Folders that whyword evaluate or whyword run wrote.")
+]
 
 
 class TableFormat(str, Enum):
@@ -25,7 +30,7 @@ class TableFormat(str, Enum):
 
 @reporting
 def table(
-    runs: Runs,
+    runs: EvaluatedRuns,
     form: Annotated[
         TableFormat,
         typer.Option("--format", metavar="FORMAT", help="text shows MRR; md, csv and tex have all metrics."),
@@ -61,7 +66,8 @@ def figures(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Draw the paper's figures for runs, as PNG and SVG."""
+    """Draw the figures of runs, as PNG and SVG: the paper's, or those of a file of prompts."""
+    from ...corpus.run_journal import is_corpus_run
     from ...evaluation import open_run, save_figures
     from ...view.plots import require_plots
 
@@ -70,7 +76,24 @@ def figures(
         raise InputError(
             f"{len(runs)} runs were given, and no folder for their figures.", "Name one: --out DIR."
         )
+    if any(is_corpus_run(folder) for folder in runs):
+        for path in _draw_corpus(runs, out):
+            print(path)
+        return
     with show_progress("Drawing …"):
         paths = save_figures([open_run(run) for run in runs], out or runs[0] / "figures")
     for path in paths:
         print(path)
+
+
+def _draw_corpus(runs: list[Path], out: Path | None) -> list[Path]:
+    """Write tables and figures of a run over a file of prompts."""
+    from ...corpus.corpus_figures import save_corpus_figures
+    from ...corpus.opened_run import open_run
+
+    if len(runs) > 1:
+        raise InputError(
+            f"{len(runs)} runs were given, and one is of a file of prompts.", "Draw such runs one by one."
+        )
+    with show_progress("Drawing …"):
+        return save_corpus_figures(open_run(runs[0]), out or runs[0] / "figures")

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import transformers
 import transformers.modeling_utils
+from torch import Tensor
 
 from ...errors import ModelError, first_line
 
@@ -133,14 +134,19 @@ def randomise(network: Any, seed: int = 0) -> Any:
     Fresh models have zero biases and unit norms, which would hide gaps in a description.
     """
     network.tie_weights()
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(seed)
     for name, parameter in network.named_parameters():
-        noise = torch.randn(parameter.shape, generator=generator)
+        noise = _draw(parameter.shape, generator)
         if parameter.ndim > 1:
             parameter.copy_(noise * (1.5 / parameter.shape[-1] ** 0.5))
         else:
             parameter.copy_(noise * 0.5 + (0 if name.endswith("bias") else 1))
     for name, buffer in network.named_buffers():
         if name.endswith("logits_bias"):  # formally a buffer, but checkpoints hold it
-            buffer.copy_(torch.randn(buffer.shape, generator=generator) * 0.5)
+            buffer.copy_(_draw(buffer.shape, generator) * 0.5)
     return network
+
+
+def _draw(shape: torch.Size, generator: torch.Generator) -> Tensor:
+    """Draw float32 numbers on the CPU, whatever torch's defaults are: they depend on the seed alone."""
+    return torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")

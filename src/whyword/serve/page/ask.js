@@ -46,13 +46,17 @@ export async function askDocument(route, body, { signal, progress = () => {} }) 
 export function writeBody(state, model, translates) {
   const common = { model, method: state.method };
   if (translates) {
-    return {
-      ...common,
+    const pair = {
       source: state.source,
       translation: state.translation.trim() ? state.translation : null,
-      foil: state.place && state.foilWord ? { word: state.foilWord, place: state.place } : null,
       source_language: state.sourceLanguage || null,
       target_language: state.targetLanguage || null,
+    };
+    if (state.sourceView === "align") return { model, ...pair };
+    return {
+      ...common,
+      ...pair,
+      foil: state.place && state.foilWord ? { word: state.foilWord, place: state.place } : null,
     };
   }
   const prompt = state.documents ? { documents: state.documents, question: state.question } : (state.chat ?? state.prompt);

@@ -17,13 +17,14 @@ const HINTS = {
   neurons: "each MLP neuron adds its update to the difference. Red raises it, blue lowers it.",
   continue: "one row per generated token. Choose a token to see why the model wrote it.",
   support: "choose a sentence of the answer: the prompt is tinted by what its words add to it. Choose a part for its strongest words. A wavy line: no source supports the sentence.",
+  align: "a line joins words that belong together, the darker the surer. The slider goes from words that are each other’s best to everything there is evidence for.",
   translate: "point at a word, or tap it, to light the words it came from or led to. Numbers are logits.",
 };
 
 /** What colours, numbers and rows mean in a view; of one explanation, as its method has them. */
-function hintOn({ view, method }) {
+function hintOn({ view, sourceView, method }) {
   const measure = page.served.methods.find((each) => each.name === method);
-  if (translates()) return HINTS.translate;
+  if (translates()) return HINTS[sourceView];
   if (view !== "explain" || !measure) return HINTS[view] ?? "";
   const colours = measure.adds_up
     ? "red speaks for the word you ask about, blue for the other one, and the numbers add up."
@@ -137,8 +138,11 @@ function showQuestion() {
   find("words").hidden = ["continue", "support"].includes(state.view);
   press(find("view"), "view", state.view);
   find("view").hidden = source;
+  press(find("source-view"), "sourceView", state.sourceView);
+  find("source-view").hidden = !source;
+  find("source-foil").hidden = state.sourceView === "align";
   find("method").value = state.method;
-  find("method-choice").hidden = !source && !["explain", "difference", "continue", "support"].includes(state.view);
+  find("method-choice").hidden = source ? state.sourceView === "align" : !["explain", "difference", "continue", "support"].includes(state.view);
   find("versus-choice").hidden = source || state.view !== "difference";
   find("count-choice").hidden = source || state.view !== "continue";
   find("continuation-choice").hidden = source || !["continue", "support"].includes(state.view);
@@ -246,6 +250,9 @@ function listen() {
   }
   for (const button of find("view").children) {
     button.addEventListener("click", () => askForm({ view: button.dataset.view }));
+  }
+  for (const button of find("source-view").children) {
+    button.addEventListener("click", () => askForm({ sourceView: button.dataset.sourceView }));
   }
   find("method").addEventListener("change", () => askForm({ method: find("method").value }));
   addEventListener("hashchange", () => {

@@ -42,7 +42,7 @@ function findLack(state) {
   }
   if (!translates()) return null;
   if (!state.source.trim()) return [nothing, "Type what is to be translated."];
-  if (!state.foilWord || state.place) return null;
+  if (!state.foilWord || state.place || state.sourceView === "align") return null;
   return [`“${state.foilWord}” has no place.`, "Choose the word of the translation that it is compared with."];
 }
 
@@ -65,7 +65,7 @@ function arrange() {
 
 /** Ask one model; gives "done", "error" or "cancelled". */
 async function explain(column, controller, question) {
-  const route = translates() ? "translate" : page.state.view;
+  const route = translates() ? page.state.sourceView : page.state.view;
   const body = writeBody(page.state, column.model, translates());
   const began = performance.now();
   if (!recall("predict", predictionBody(body))) column.next.setAttribute("aria-busy", "true"); // those of another prompt
@@ -148,6 +148,7 @@ function notesOn({ target, foils, view }, answer) {
 function showAnswer(column, answer) {
   if (column.index > 0) return;
   find("words-note").replaceChildren(...notesOn(page.state, answer).flatMap((note) => [note, " "]));
+  if (translates() && page.state.sourceView === "align") return;
   if (translates()) {
     page.places = wordsOf(answer);
     form.showPlaces(page.places, page.state.place);

@@ -38,6 +38,7 @@ export function emptyState() {
     chosen: 0, // which token of a continuation is open
     source: "",
     translation: "",
+    sourceView: "translate", // or "align"
     place: null,
     foilWord: "",
     sourceLanguage: "",
@@ -91,6 +92,7 @@ export function readState(fragment) {
     chosen: chosen > 0 ? chosen - 1 : state.chosen,
     source: text("source"),
     translation: text("translation"),
+    sourceView: view === "align" ? view : state.sourceView,
     place: place > 0 ? place : null,
     foilWord: text("foil_word"),
     sourceLanguage: text("from"),
@@ -106,6 +108,7 @@ export function writeState(state, translates) {
   if (translates) {
     fields.append("source", state.source);
     add("translation", state.translation);
+    if (state.sourceView === "align") add("view", "align");
     if (state.place && state.foilWord) {
       add("place", String(state.place));
       add("foil_word", state.foilWord);
@@ -130,7 +133,7 @@ export function writeState(state, translates) {
     }
     if (state.view === "support") add("continuation", state.continuation);
   }
-  add("method", state.method);
+  if (!translates || state.sourceView === "translate") add("method", state.method);
   return `#${fields}`;
 }
 

@@ -1,8 +1,9 @@
 /*
- * The report of an alignment: words of the translation × words of the source, with the links marked; human (gold) links
- * are framed where the document has them.
+ * The report of an alignment: both texts with their links, then words of the translation × words of the source, with the
+ * links marked; human (gold) links are framed where the document has them.
  */
 
+import { linkedTexts, SIDES_LEAD } from "./alignment_links.js";
 import { legend, makeScale, paint, shown } from "./colour_scale.js";
 import { element, paragraph, section, tableOf, watchEdges } from "./elements.js";
 import { makeCurrent, walkGrid } from "./grid_walking.js";
@@ -16,9 +17,22 @@ const LISTED = 6; // words that are named for a row or a column
 
 export function renderAlignment(alignment, id) {
   const lead = paragraph("lead", ...sentence(wordingOf(alignment).lead));
-  const empty = alignment.source.length === 0 || alignment.target.length === 0;
-  const parts = empty ? [] : alignmentMap(alignment, id);
-  return [reportHeader(alignment), section("Word by word", "map", ...lead, ...parts), ...(alignment.notes ? [notes(alignment)] : [])];
+  if (alignment.source.length === 0 || alignment.target.length === 0) {
+    return [reportHeader(alignment), section("Word by word", "map", ...lead), ...(alignment.notes ? [notes(alignment)] : [])];
+  }
+  const parts = { header: reportHeader(alignment), map: element("div", {}, ...alignmentMap(alignment, id)) };
+  const redraw = () => {
+    parts.map.replaceChildren(...alignmentMap(alignment, id));
+    const header = reportHeader(alignment);
+    parts.header.replaceWith(header);
+    parts.header = header;
+  };
+  return [
+    parts.header,
+    section("Source and translation", "sides", element("p", { class: "lead" }, SIDES_LEAD), ...linkedTexts(alignment, redraw)),
+    section("Word by word", "map", ...lead, parts.map),
+    ...(alignment.notes ? [notes(alignment)] : []),
+  ];
 }
 
 /** The legend, and the table that is walked like a grid. */

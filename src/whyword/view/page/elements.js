@@ -11,6 +11,14 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
+/** Make a part of a drawing. */
+export function shape(name, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  made.append(...children);
+  return made;
+}
+
 export function heading(text, scope) {
   return text === "" ? element("td") : element("th", { scope }, text);
 }

@@ -3,7 +3,7 @@
  * one position to another. Widths are amounts; red raises and blue lowers.
  */
 
-import { element, paragraph, section } from "./elements.js";
+import { element, paragraph, section, shape } from "./elements.js";
 import { isShortcut } from "./grid_walking.js";
 import { signed } from "./numbers.js";
 import { quantityOf, sentence, wordingOf } from "./sentences.js";
@@ -39,13 +39,6 @@ export function routeGraph(explanation, id, wanted = SHOWN) {
   const controls = element("label", { class: "controls" }, element("span", {}, "Fewer"), slider, element("span", {}, "More"), count);
   const lead = paragraph("lead", ...sentence(wordingOf(explanation).routes));
   return section("Routes", "routes", ...lead, controls, element("div", { class: "instrument" }, box, readout));
-}
-
-function shape(name, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
-  made.append(...children);
-  return made;
 }
 
 /** The drawing of some routes. */

@@ -1,0 +1,226 @@
+"""What runs in a peer's own process: the same questions to every tool, timed beside a plain forward pass.
+
+    python protocol.py DRIVER < questions.json > answers.json
+
+A driver (with_NAME.py) is what a user of that tool writes: `load(folder)`, and `METHODS`, functions of what
+was loaded, token ids, target and foil, which return one score for each token and, where the tool tells it,
+what belongs to no token. Nothing here imports whyword, so that every environment can run it.
+"""
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import signal
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+PATIENCE = 40
+"""CPU seconds of one call after which a method is given up."""
+NEW_TOKENS = 12
+"""How long an answer about documents may be."""
+ENOUGH = 12
+"""CPU seconds after which no further round is begun."""
+
+
+def main() -> None:
+    asked = json.load(sys.stdin)
+    told = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what tools print is not an answer
+    warnings.simplefilter("ignore")
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    json.dump(answer(sys.argv[1], asked), told)
+    told.flush()
+
+
+def answer(driver: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Answer questions about one network by every method of a driver."""
+    found: dict[str, Any] = {"versions": name_versions(asked["packages"]), "methods": {}}
+    try:
+        module = importlib.import_module(driver)
+        loaded = module.load(asked["network"])
+        plain = load_plain(asked["network"])
+    except Exception as error:
+        return {**found, "failed": describe(error)}
+    for name, run in module.METHODS.items():
+        if (asked["methods"] and name not in asked["methods"]) or not (asked["lengths"] or asked["rows"]):
+            continue
+        explain = lambda question, run=run: read_answer(  # noqa: E731
+            run(loaded, question["ids"], question["target"], question["foil"])
+        )
+        costs: list[dict[str, Any]] = []
+        for question in asked["lengths"]:
+            costs.append(measure(explain, plain, question, costs))
+        found["methods"][name] = {"costs": costs, "rows": [score(explain, row) for row in asked["rows"]]}
+        print(driver, name, [each.get("multiple", each.get("failed")) for each in costs], file=sys.stderr)
+    for name, run in getattr(module, "CITING", {}).items() if asked.get("documents") else ():
+        cited = [cite(run, loaded, plain, each, asked["network"]) for each in asked["documents"]]
+        found["methods"][name] = {"questions": cited}
+    return found
+
+
+def cite(run: Any, loaded: Any, plain: Any, asked: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Ask which document an answer is taken from; the unit is a forward pass over the same prompt."""
+    from transformers import AutoTokenizer
+
+    text = "Context:\n" + "\n\n".join(asked["documents"]) + f"\n\nQuestion: {asked['question']}"
+    turns = [{"role": "user", "content": text}]
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    written = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    ids = torch.tensor([tokenizer(written, add_special_tokens=False).input_ids])
+
+    @torch.no_grad()
+    def forward(_: Any) -> Any:
+        return plain(input_ids=ids, use_cache=False, logits_to_keep=1).logits
+
+    forward(None)
+    unit, _ = clock(forward, None)
+    try:
+        seconds, (scores, answered) = clock(
+            lambda _: run(loaded, asked["documents"], asked["question"], NEW_TOKENS), None
+        )
+    except Exception as error:
+        return {"failed": describe(error)}
+    scores = [float(score) for score in scores]
+    return {
+        "tokens": ids.shape[1],
+        "multiple": seconds / unit,
+        "answered": asked["answer"] in answered,  # otherwise no document is the right one
+        "right": scores.index(max(scores)) == asked["right"],
+        "scores": scores,
+    }
+
+
+def load_plain(folder: str) -> Any:
+    """Load the network as transformers loads it."""
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def read_answer(given: Any) -> tuple[list[float], float]:
+    """Read the scores of a driver, and what belongs to no token."""
+    scores, rest = given if isinstance(given, tuple) else (given, 0.0)
+    return [float(score) for score in scores], float(rest)
+
+
+def measure(
+    explain: Callable[..., Any], plain: Any, question: dict[str, Any], shorter: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Measure CPU time in turns with the forward pass, extra peak memory, and the error of the sum.
+
+    What would take too long by what shorter prompts took, or does, has a lower bound instead.
+    """
+    ids = torch.tensor([question["ids"]])
+
+    @torch.no_grad()
+    def forward() -> Any:
+        return plain(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1]
+
+    logits = forward()
+    difference = float(logits[question["target"]] - logits[question["foil"]])
+    about = {"tokens": len(question["ids"]), "difference": difference}
+    unit = min(clock(lambda _: forward(), None)[0] for _ in range(2))
+    known = max((each.get("multiple", each.get("least", 0)) for each in shorter), default=0)
+    if known * unit > PATIENCE:
+        return {**about, "least": known}
+    try:
+        with limited(PATIENCE):
+            first, (scores, rest) = clock(explain, question)
+    except TimeoutError:
+        return {**about, "least": PATIENCE / unit}
+    except Exception as error:
+        return {**about, "failed": describe(error)}
+    if len(scores) != len(question["ids"]):
+        return {**about, "failed": f"{len(scores)} scores of {len(question['ids'])} tokens"}
+    times, spent = [], 0.0
+    for _ in range(question["rounds"]):
+        if spent + first > ENOUGH:
+            break
+        times.append((clock(lambda _: forward(), None)[0], clock(explain, question)[0]))
+        spent += sum(times[-1])
+    if not times:  # too slow for another round: the first call counts
+        times = [(unit, first)]
+    return {
+        **about,
+        "forward": statistics.median(each[0] for each in times),
+        "multiple": statistics.median(each[1] / each[0] for each in times),
+        "rounds": len(times),
+        "extra_gb": peak(lambda: explain(question)) - peak(forward) if first < ENOUGH else None,
+        "sum": sum(scores),
+        "rest": rest,
+    }
+
+
+def score(explain: Callable[..., Any], row: dict[str, Any]) -> dict[str, Any]:
+    """Give the scores of one row of a dataset, or why there are none."""
+    try:
+        with limited(PATIENCE):
+            scores, _ = explain(row)
+    except Exception as error:
+        return {"failed": describe(error)}
+    if len(scores) != len(row["ids"]):
+        return {"failed": f"{len(scores)} scores of {len(row['ids'])} tokens"}
+    return {"scores": scores}
+
+
+def clock(run: Callable[[Any], Any], question: Any) -> tuple[float, Any]:
+    """Give the CPU seconds of a call, and what it returned."""
+    start = time.process_time()
+    returned = run(question)
+    return time.process_time() - start, returned
+
+
+def peak(run: Callable[[], Any]) -> float:
+    """Give the most memory that the process has while something runs, in GB (Linux)."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what the allocator keeps of earlier runs would hide this one's
+    Path("/proc/self/clear_refs").write_text("5")
+    run()
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1e6
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Stop what takes more CPU time than that."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"given up after {seconds} s of CPU time")
+
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
+
+
+def describe(error: Exception) -> str:
+    """Describe an error in a line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:200] if lines else 'no message'}"
+
+
+def name_versions(packages: list[str]) -> dict[str, str]:
+    """Name the versions of some packages."""
+    found = {}
+    for package in packages:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+if __name__ == "__main__":
+    main()

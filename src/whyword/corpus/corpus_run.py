@@ -1,0 +1,229 @@
+"""Explain every row of a file, and write what other programs read.
+
+A run is a folder: settings.json, a file for every finished shard, and a journal that has a line for each. It
+can be killed at any time; started again, it goes on with the shards that have no line.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..ask.start_of_text import find_start
+from ..attribute.methods import DEFAULT_METHOD
+from ..errors import InputError
+from ..models.model import Model
+from ..pipeline.model_source import ModelSource, find_model
+from ..pipeline.one_prompt import list_methods, require_decoder, require_depth
+from ..results.prompt_parts import UNITS
+from ..runs.engine import Engine, Job, Workers, choose_engine
+from ..runs.progress import report
+from ..runs.single_writer import write_file_alone
+from ..runs.whole_files import write_file
+from ..trace.memory_plan import read_size
+from .row_columns import KEPT
+from .row_index import Index, index_rows, read_shard, require_sound
+from .row_sources import open_source
+from .run_journal import ShardJournal, ShardLine, name_journal, open_shards, read_part
+from .shard_files import name_shard, require_form
+from .shard_work import FinishedShard, ShardSettings, ShardWork
+from .summary import write_summary
+
+if TYPE_CHECKING:
+    from .opened_run import OpenedRun
+
+__all__ = ["BAD_ROWS", "SHARD_ROWS", "run"]
+
+SHARD_ROWS = 512
+"""Rows of a shard: what is computed again after a kill, at most, for each worker."""
+_MEMORY = "2GB"
+BAD_ROWS = ("refuse", "write")
+_logger = logging.getLogger("whyword")
+
+
+def run(
+    model: Model | str | Path | None,
+    source: str | Path,
+    out: str | Path,
+    *,
+    methods: str | Sequence[str] = DEFAULT_METHOD,
+    depth: int | None = None,
+    by: str | None = None,
+    keep: str = "flow",
+    format: str = "parquet",
+    limit: int | None = None,
+    shard: str | None = None,
+    shard_rows: int = SHARD_ROWS,
+    bad_rows: str = "refuse",
+    batch_size: int | None = None,
+    max_memory: int | str = _MEMORY,
+    engine: str = "local",
+    workers: int = 1,
+    threads: int = 1,
+    address: str | None = None,
+    resources: Mapping[str, float] | None = None,
+    dtype: str | None = None,
+    allow: Collection[str] = (),
+    start: str = "auto",
+) -> "OpenedRun":
+    """Explain every row of a file, and return the run, read lazily; a run that was stopped is resumed.
+
+    `model`: a loaded model, or a name or path that workers open themselves; None: the default model.
+    `source`: JSONL, CSV, Parquet, or a Hugging Face dataset on disk, with columns prompt or messages, and
+    target, foil, answer, parts, id where they are given; others are carried along. `by`: what scores are
+    added up by beside words. `keep`: scores, blocks or flow (everything). `shard`: "2/8" does the second of
+    eight shares of the work, for jobs that share a folder. `bad_rows`: rows that cannot be asked are refused
+    before work starts, or written with their reason. `max_memory`: what a batch may take beyond the forward
+    pass. `engine`: local (in `workers` processes) or ray, at `address` (None: started here), with `resources`
+    for each worker, such as {"num_gpus": 1}. `threads`: of each worker; results are the same bytes for the
+    same number of them.
+    """
+    from .opened_run import open_run
+
+    names = list_methods([methods] if isinstance(methods, str) else methods)
+    _require_choice("by", by, [unit for unit in UNITS if unit != "word"], none=True)
+    _require_choice("bad_rows", bad_rows, BAD_ROWS)
+    _require_choice("keep", keep, KEPT)
+    if batch_size is not None and batch_size < 1:
+        raise InputError(f"batch_size is {batch_size}.", "Pass the number of prompts per batch, at least 1.")
+    settings = ShardSettings(
+        tuple(names), depth, by, keep, batch_size, read_size(max_memory), require_form(format)
+    )
+    part, folder = read_part(shard), Path(out)
+    crew = Workers(workers, threads, address, dict(resources or {}))
+    chosen = choose_engine(engine, crew)
+    index = index_rows(open_source(source), shard_rows, limit)
+    if bad_rows == "refuse":
+        require_sound(index)
+    found = find_model(model, crew, dtype=dtype, allow=allow, start=start)
+    journal = folder / name_journal(part)
+    _make_folder(folder)
+    with write_file_alone(journal), chosen.working():
+        if engine == "local" and workers == 1:
+            found = replace(found, source=found.open())  # loaded once, for both of what follows
+        about = chosen.call(_Describing(found, settings))
+        _begin(folder, index, settings, about, crew)
+        shards = open_shards(folder, journal, index.shards)
+        model_source = replace(found, weights=about.weights)
+        about_rows = {"model": about.name, "weights": about.weights}
+        work = ShardWork(model_source, index.carried, settings, about_rows)
+        _work(chosen, index, work, shards, part)
+        shards = open_shards(folder, journal, index.shards)
+        if len(shards.done) == index.shards:
+            write_summary(folder)
+    return open_run(folder)
+
+
+@dataclass(frozen=True)
+class _Described:
+    """What settings say of a model."""
+
+    name: str
+    weights: str
+    dtype: str
+    device: str
+    start: str
+    blocks: int
+    heads: int
+
+
+@dataclass(frozen=True)
+class _Describing:
+    """Opens the model where workers are, and describes it: what cannot be asked of it is refused at once."""
+
+    model: ModelSource
+    settings: ShardSettings
+
+    def __call__(self) -> _Described:
+        model = require_decoder(self.model.open())
+        require_depth(model, self.settings.depth, self.settings.methods)
+        return _Described(
+            name=model.name,
+            weights=ModelSource.fingerprint(model),
+            dtype=str(model.dtype).removeprefix("torch."),
+            device=model.device.type,
+            start=find_start(model).text or "" if model.tokenizer is not None else "",
+            blocks=len(model.blocks),
+            heads=int(model.config.num_attention_heads),
+        )
+
+
+def _require_choice(name: str, given: str | None, known: Sequence[str], *, none: bool = False) -> None:
+    if given not in known and not (none and given is None):
+        raise InputError(f"{name} is {given!r}.", f"It is one of {', '.join(known)}.")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be used: {error.strerror}.", "Name a folder where you may write: --out DIR."
+        ) from None
+
+
+def _begin(folder: Path, index: Index, settings: ShardSettings, about: _Described, workers: Workers) -> None:
+    """Write the settings of a new run, or compare them with those of the run that is there."""
+    from .run_journal import begin_run
+
+    begin_run(
+        folder,
+        {
+            "model": about.name,
+            "weights": about.weights,
+            "dtype": about.dtype,
+            "device": about.device,
+            "start": about.start,
+            "blocks": about.blocks,
+            "heads": about.heads,
+            "methods": list(settings.methods),
+            "depth": settings.depth,
+            "by": settings.by,
+            "keep": settings.keep,
+            "format": settings.form,
+            "batch size": settings.batch_size,
+            "max memory": settings.max_memory,
+            "threads": workers.threads,
+            "file": index.content,
+            "rows": index.rows,
+            "shard rows": index.size,
+            "shards": index.shards,
+            "carried": dict(index.carried),
+            "versions": {name: version(name) for name in ("whyword", "torch", "transformers")},
+        },
+    )
+
+
+def _work(engine: Engine, index: Index, work: ShardWork, shards: ShardJournal, part: tuple[int, int]) -> None:
+    """Explain the shards of this share that are not finished, and write each as it comes."""
+    share, shares = part
+    own = [number for number in range(index.shards) if number % shares == share]
+    waiting = [number for number in own if number not in shards.done]
+    sizes = {number: min(index.size, index.rows - number * index.size) for number in own}
+    total, done = sum(sizes.values()), sum(sizes[number] for number in own if number not in waiting)
+    if done:
+        _logger.info("%s: %s rows are done, resuming.", shards.folder, f"{done:,}")
+    report("rows", done, total)
+    results: Iterator[tuple[int, FinishedShard]] = engine.map(
+        Job(partial(read_shard, index), work.begin), waiting
+    )
+    try:
+        for number, finished in results:
+            for line in finished.said:
+                _logger.warning("Shard %d: %s", number, line)
+            name = name_shard(number, work.settings.form)
+            write_file(shards.folder / name, finished.content)
+            shards.append(
+                ShardLine(
+                    number, name, finished.rows, finished.failed, len(finished.content), finished.seconds
+                )
+            )
+            done += finished.rows
+            report("rows", done, total)
+    finally:
+        with suppress(AttributeError):
+            results.close()  # type: ignore[attr-defined]

@@ -1,0 +1,106 @@
+"""A model as workers get it: a name or path that each opens itself, or a network that is sent to them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ModelError
+from ..models.model import Model
+from .loading import load
+
+if TYPE_CHECKING:
+    from ..runs.engine import Workers
+
+__all__ = ["ModelSource", "find_model"]
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a worker finds its model."""
+
+    source: Any
+    """A name, a path, None (the default model), or a loaded model."""
+    dtype: str | None = None
+    allow: tuple[str, ...] = ()
+    start: str = "auto"
+    device: str | None = None
+    weights: str | None = None
+    """The fingerprint that the weights must have; None: not known yet."""
+
+    def open(self) -> Model:
+        """Open the model; refuse other weights than those that the run began with."""
+        model = self._load()
+        if self.weights is not None:
+            found = self.fingerprint(model)
+            if found != self.weights:
+                raise ModelError(
+                    f"{model.name} has other weights on this worker ({found}) than where the run began "
+                    f"({self.weights}).",
+                    "Put the same files on every node.",
+                )
+        return model
+
+    @staticmethod
+    def fingerprint(model: Model) -> str:
+        """Give the fingerprint of a model's weights, as settings have it."""
+        from ..runs.fingerprint import fingerprint_weights
+
+        return fingerprint_weights(model.network)[:12]
+
+    def _load(self) -> Model:
+        if isinstance(self.source, Model):
+            return self.source
+        if isinstance(self.source, _Packed):
+            return self.source.unpack()
+        return load(self.source, dtype=self.dtype, device=self.device, allow=self.allow, start=self.start)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Send a loaded model as its network and tokenizer: the rest is found again."""
+        held = dict(self.__dict__)
+        if isinstance(self.source, Model):
+            held["source"] = _Packed.pack(self.source)
+        return held
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A loaded model on its way to a worker."""
+
+    network: Any
+    tokenizer: Any
+    architecture: Any
+    name: str
+    verify: str
+    start: str
+    stored: Any
+
+    @classmethod
+    def pack(cls, model: Model) -> "_Packed":
+        fields = (model.network, model.tokenizer, model.architecture, model.name)
+        return cls(*fields, model.verify, model.start, model.stored)
+
+    def unpack(self) -> Model:
+        found = load(
+            self.network,
+            self.tokenizer,
+            architecture=self.architecture,
+            verify=self.verify,
+            start=self.start,
+        )
+        return replace(found, name=self.name, stored=self.stored)
+
+
+def find_model(
+    source: Any,
+    workers: "Workers",
+    *,
+    dtype: str | None = None,
+    allow: Collection[str] = (),
+    start: str = "auto",
+) -> ModelSource:
+    """Say where workers find a model: a path is made one that does not depend on where they are started."""
+    if isinstance(source, Path) or (isinstance(source, str) and Path(source).exists()):
+        source = str(Path(source).resolve())
+    device = "cuda" if workers.resources.get("num_gpus", 0) > 0 else None
+    return ModelSource(source, dtype, tuple(allow), start, device)

@@ -1,0 +1,265 @@
+"""Runs on a real Ray of two nodes, with kills and bad rows: the same bytes as in one process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import whyword
+from whyword.attribute import plan_methods
+from whyword.cli import application
+from whyword.corpus.run_journal import read_shard_lines
+from whyword.runs.progress import listen
+from whyword.trace.memory_plan import Request, estimate
+
+import toy_tokenizers
+from families import build
+
+pytest.importorskip("ray.data", reason="Ray is not installed (the extra `cluster`)")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
+
+PROMPTS = ["the cat sat on the mat", "a dog", "what is the name of the dog and of the cat", "the mat the cat"]
+ROWS: list[dict[str, Any]] = [
+    {"id": f"row-{number}", "prompt": PROMPTS[number % 4] + " the" * (number % 5)} for number in range(48)
+]
+ROWS[9]["prompt"] = "the " * 80  # longer than the model has positions for
+ROWS[30]["target"] = " "  # no token
+SHARD = 4
+OPTIONS: dict[str, Any] = {
+    "methods": ["flow", "logit"],
+    "shard_rows": SHARD,
+    "start": "tokenizer",
+    "batch_size": 4,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "tiny"
+    tokenizer = toy_tokenizers.make("byte-level", [*PROMPTS, " cat dog mat the"], 400)
+    build("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=64).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+@pytest.fixture(scope="module")
+def room(folder: Path) -> int:
+    """Memory that two prompts of a shard take, and four do not."""
+    model = whyword.load(str(folder), start="tokenizer")
+    longest = max(len(whyword.tokenize(model, row["prompt"])) for row in ROWS if len(row["prompt"]) < 99)
+    smallest = replace(plan_methods(model, ["flow"]), recomputed_blocks=len(model.blocks))
+    return estimate(model, Request(2, longest), smallest)
+
+
+@pytest.fixture(scope="module")
+def whole(
+    folder: Path, source: Path, room: int, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, bytes]:
+    """The shards of an uninterrupted run in this process."""
+    out = tmp_path_factory.mktemp("local") / "run"
+    whyword.run(str(folder), source, out, max_memory=room, **OPTIONS)
+    return shards(out)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two nodes with one processor each; this process is connected to the first."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+    source = str(Path(whyword.__file__).parents[1])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    made.add_node(num_cpus=1)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def shards(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("rows-*"))}
+
+
+def after(rows: int, act: Callable[[], None]) -> Callable[[str, int, int | None], None]:
+    """Do something once, when so many rows are finished."""
+    acted: list[bool] = []
+
+    def hear(what: str, done: int, total: int | None) -> None:
+        if what == "rows" and rows <= done < (total or 0) and not acted:
+            acted.append(True)
+            act()
+
+    return hear
+
+
+def kill_worker() -> None:
+    """Kill a process in which an actor explains rows."""
+    for process in psutil.process_iter(["name", "cmdline"]):
+        if any("MapWorker" in word for word in (process.info["name"], *(process.info["cmdline"] or ()))):
+            os.kill(process.pid, signal.SIGKILL)
+            return
+    raise AssertionError("no worker was found")
+
+
+def test_a_killed_worker_is_replaced(
+    cluster: Any, folder: Path, source: Path, room: int, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    with listen(after(8, kill_worker)):
+        run = whyword.run(
+            str(folder),
+            source,
+            tmp_path / "out",
+            engine="ray",
+            workers=2,
+            address=cluster.address,
+            max_memory=room,
+            **OPTIONS,
+        )
+    assert run.finished
+    assert shards(tmp_path / "out") == whole
+    assert {name for name, _ in run.failures()} == {"row-9", "row-30"}
+
+
+def test_a_killed_driver_and_a_dead_node(
+    cluster: Any,
+    folder: Path,
+    source: Path,
+    room: int,
+    whole: dict[str, bytes],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "whyword", "run", str(source), "--out", str(out), "-m", str(folder)]
+    command += [
+        "--methods",
+        "flow,logit",
+        "--shard-rows",
+        str(SHARD),
+        "--start",
+        "tokenizer",
+        "--batch-size",
+        "4",
+    ]
+    command += ["--max-memory", str(room), "--engine", "ray", "--workers", "1", "--address", cluster.address]
+    with (tmp_path / "said").open("w") as said:
+        running = subprocess.Popen(command, stdout=said, stderr=said)
+    until = time.monotonic() + 120
+    while time.monotonic() < until and not read_shard_lines(out) and running.poll() is None:
+        time.sleep(0.01)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    finished = len(read_shard_lines(out))
+    assert 1 <= finished < len(whole), (tmp_path / "said").read_text()
+    (node,) = cluster.worker_nodes
+    dead = after(SHARD * (finished + 2), lambda: cluster.remove_node(node, allow_graceful=False))
+    with listen(dead):
+        run = whyword.run(
+            str(folder),
+            source,
+            out,
+            engine="ray",
+            workers=2,
+            address=cluster.address,
+            max_memory=room,
+            **OPTIONS,
+        )
+    assert len(cluster.worker_nodes) == 0
+    assert run.finished
+    assert shards(out) == whole
+    assert [record["id"] for record in run.records(["id", "method"])] == [
+        row["id"] for row in ROWS for _ in range(1 if row["id"] in ("row-9", "row-30") else 2)
+    ]
+    assert "Out of memory with" in caplog.text
+    assert "taking 2 at a time" in caplog.text
+
+
+def test_a_cluster_without_room_for_a_worker(caplog: pytest.LogCaptureFixture) -> None:
+    from whyword.runs.ray_cluster import _warn_of_room
+
+    nodes = [
+        {"Alive": True, "Resources": {"CPU": 4.0}},
+        {"Alive": False, "Resources": {"CPU": 4.0, "GPU": 1.0}},
+        {"Alive": True, "Resources": {"CPU": 1.0, "fast disk": 1.0}},
+    ]
+    _warn_of_room(nodes, {"num_cpus": 4.0})
+    _warn_of_room(nodes, {"num_cpus": 1.0, "resources": {"fast disk": 1.0}})
+    assert not caplog.text
+    _warn_of_room(nodes, {"num_cpus": 1.0, "num_gpus": 1.0})
+    assert "No node of the cluster has 1 CPU, 1 GPU: workers wait until one has." in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--address", "127.0.0.1:1"], "There is no Ray cluster at 127.0.0.1:1: Connection refused"),
+        (["--address", "nowhere"], "There is no Ray cluster at nowhere: it is not HOST:PORT"),
+        (["--resources", "num_gpus"], "--resources is 'num_gpus'"),
+    ],
+)
+def test_a_cluster_that_cannot_be_reached(
+    options: list[str], said: str, source: Path, tmp_path: Path
+) -> None:
+    import ray
+
+    ray.shutdown()
+    command = ["run", str(source), "--out", str(tmp_path / "out"), "--engine", "ray", *options]
+    done = CliRunner().invoke(application, command)
+    assert done.exit_code == 2
+    assert said in done.stderr.replace("\n", " ")
+    assert len(done.stderr.strip().splitlines()) == 2
+
+
+def test_a_model_that_workers_cannot_find(cluster: Any, source: Path, tmp_path: Path) -> None:
+    with pytest.raises(whyword.ModelError, match="nowhere-at-all") as caught:
+        whyword.run(
+            "./nowhere-at-all", source, tmp_path / "out", engine="ray", address=cluster.address, **OPTIONS
+        )
+    assert caught.value.remedy
+    assert not (tmp_path / "out" / "settings.json").exists()
+
+
+def test_evaluations_and_surveys_are_the_same_on_ray(cluster: Any, tmp_path: Path) -> None:
+    """The same engine behind other runs: records and sums are equal to the last digit."""
+    from whyword.data import read_datasets
+    from whyword.evaluation import evaluate
+    from whyword.inside.survey import survey
+    from whyword.runs.engine import Workers
+
+    datasets = read_datasets(["builtin-aga"], "builtin")
+    words = [f"{each.prefix} {each.target} {each.foil}" for dataset in datasets for each in dataset.examples]
+    tokenizer = toy_tokenizers.make("byte-level", words, 600)
+    network = build("gpt2", torch.float32, vocab_size=len(tokenizer), n_positions=128)
+    model = whyword.load(network, tokenizer=tokenizer, start="tokenizer")
+    there: dict[str, Any] = {"engine": "ray", "workers": Workers(1, 1, cluster.address)}
+    asked: dict[str, Any] = {
+        "data": "builtin",
+        "methods": ["logit", "flow"],
+        "limit": 12,
+        "faithfulness": None,
+    }
+    evaluate(model, ["builtin-aga"], tmp_path / "here", **asked)
+    evaluate(model, ["builtin-aga"], tmp_path / "there", **asked, **there)
+    for name in ("examples.jsonl", "table.md", "settings.json"):
+        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
+    here = survey(model, datasets, part="heads", limit=20)
+    assert survey(model, datasets, part="heads", limit=20, **there).to_dict() == here.to_dict()
