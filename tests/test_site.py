@@ -3,6 +3,7 @@
 import ast
 import importlib
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -102,6 +103,15 @@ def test_cells_are_run_once_and_shown(quick_kernels: ModuleType, monkeypatch: py
         "markdown",
     ]
     assert not any("assert" in "".join(cell["source"]) for cell in notebook["cells"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sockets that are files are of POSIX systems")
+def test_kernels_need_no_port(quick_kernels: ModuleType) -> None:
+    """A port can be taken by another process before a kernel opens it: then a build never ended."""
+    cell = "from ipykernel import connect\nprint(connect.get_connection_info(unpack=True)['transport'])"
+    page = quick_kernels.PageToRun("a.md", f"```python\n{cell}\n```\n")
+    done = quick_kernels.run_pages([page], only_cached=False)["a.md"]
+    assert done.outputs[0][0]["text"] == "ipc\n"
 
 
 def test_a_cell_that_fails_stops_the_build(quick_kernels: ModuleType) -> None:

@@ -129,16 +129,8 @@ def _stem(page: PageToRun) -> str:
 
 def _work(waiting: "queue.Queue[PageToRun]") -> None:
     """Take pages, one after the other, and run them in one kernel."""
-    import nbformat
-    from nbclient import NotebookClient
-
-    notebook = nbformat.v4.new_notebook()
-    quiet = ["--IPKernelApp.log_level=40"]
-    client = NotebookClient(notebook, timeout=600, kernel_name="python3", extra_arguments=quiet)
-    client.create_kernel_manager()
-    client.start_new_kernel(env={**os.environ, **SETTINGS})
-    client.start_new_kernel_client()
     with tempfile.TemporaryDirectory() as folder:
+        client = _start_kernel(Path(folder))
         try:
             _run_cell(client, START.format(here=str(Path(__file__).parent)))
             while True:
@@ -151,6 +143,28 @@ def _work(waiting: "queue.Queue[PageToRun]") -> None:
                     _keep(page, outputs, Path(folder) / _stem(page))
         finally:
             client._cleanup_kernel()
+
+
+def _start_kernel(folder: Path) -> Any:
+    """Start a kernel that is spoken to through files in the folder, where the system has such sockets.
+
+    A port of TCP is chosen before the kernel opens it. If another process takes it in between, the kernel
+    never answers.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+
+    quiet = ["--IPKernelApp.log_level=40"]
+    client = NotebookClient(
+        nbformat.v4.new_notebook(), timeout=600, kernel_name="python3", extra_arguments=quiet
+    )
+    manager = client.create_kernel_manager()
+    if os.name == "posix":
+        manager.transport = "ipc"
+        manager.connection_file = str(folder / "kernel.json")
+    client.start_new_kernel(env={**os.environ, **SETTINGS})
+    client.start_new_kernel_client()
+    return client
 
 
 def _run_page(client: Any, page: PageToRun, folder: Path) -> list[list[dict[str, Any]]] | None:
