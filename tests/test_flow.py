@@ -424,3 +424,49 @@ def test_a_module_that_mixes_elements_is_followed_step_by_step(monkeypatch: pyte
     expected = explain(network).flow
     monkeypatch.setattr(hooks, "_ACTIVATIONS", Spread.__module__)
     assert torch.allclose(explain(network).flow, expected, atol=1e-12)
+
+
+class Detached(nn.Module):
+    """A branch whose gradient its author has cut."""
+
+    def __init__(self, inside: nn.Module) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.inside(inputs.detach())
+
+
+class Unseen(nn.Module):
+    """A projection that torch does not see, as kernels of other libraries."""
+
+    def __init__(self, inside: nn.Module) -> None:
+        super().__init__()
+        self.matrix = inside.weight.detach().numpy()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return torch.from_numpy(inputs.detach().numpy() @ self.matrix.T)
+
+
+class Hyperbolic(nn.Module):
+    """An activation without a ratio that flow knows: tanh may also be a gate."""
+
+    def __init__(self, inside: nn.Module) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.inside.down_proj(torch.tanh(self.inside.up_proj(inputs)))
+
+
+@pytest.mark.parametrize(
+    ("part", "replacement"),
+    [("mlp", Detached), ("mlp", Hyperbolic), ("mlp.down_proj", Unseen), ("self_attn.v_proj", Detached)],
+)
+def test_a_branch_that_cannot_be_followed_is_no_bias(part: str, replacement: type[nn.Module]) -> None:
+    """Every sum would hold: what depends on the prompt must not be counted as what does not."""
+    network = build("llama", torch.float64)
+    block = network.model.layers[1]
+    block.set_submodule(part, replacement(block.get_submodule(part)))
+    with pytest.raises(ModelError, match=r"block 2: the operation .* adds something that depends"):
+        explain(network)

@@ -20,6 +20,7 @@ from ..models.projection import Projection
 from .block_tally import BlockTally
 from .frozen_gradients import ProjectByModule, run_function
 from .frozen_rules import ATTENTION, LINEAR, apply_rule, scale
+from .held_values import hold, is_held
 from .intercepted_operation import (
     Operation,
     count_constant,
@@ -69,7 +70,7 @@ class FreezingMode(TorchFunctionMode):
             args = tuple(_without_parameters(argument) for argument in args)
             kwargs = {key: _without_parameters(argument) for key, argument in kwargs.items()}
         if not dependent:
-            return function(*args, **kwargs)
+            return _follow_held(function, args, kwargs)
         operation = Operation(function, name, args, kwargs, tuple(dependent), self._tally)
         if any(rows_of(each) is None for each in dependent):
             return refuse(
@@ -112,6 +113,15 @@ class FreezingMode(TorchFunctionMode):
             count_constant(operation, result, lambda: bias)
         _label(operation, result)
         return result
+
+
+@no_type_check
+def _follow_held(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Run an operation that nothing need be pulled back through; what it makes of held values is held too."""
+    result = function(*args, **kwargs)
+    if is_held(args) or is_held(kwargs.values()):
+        hold(args[0] if result is None else result)  # an assignment gives nothing
+    return result
 
 
 def _scale_module(operation: Operation, module: nn.Module, outputs: Tensor) -> Tensor | None:

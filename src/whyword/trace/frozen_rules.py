@@ -20,7 +20,8 @@ from torch import Tensor
 from .attention import AttentionCall
 from .direct_attention import attend_plainly
 from .frozen_gradients import Attend, Halve, NormaliseLayer, Project, ScaleByRatio, ratio_of, run_function
-from .intercepted_operation import Operation, count_constant, depends, refuse
+from .held_values import hold, is_held
+from .intercepted_operation import Operation, count_constant, depends, refuse, refuse_held
 from .row_positions import rows_of
 
 __all__ = ["ATTENTION", "LINEAR", "apply_rule", "scale"]
@@ -54,7 +55,7 @@ def apply_rule(operation: Operation) -> Any:
 
 def _cut(operation: Operation) -> Any:
     with torch.no_grad():
-        return operation.run()
+        return hold(operation.run())
 
 
 def _add(operation: Operation) -> Any:
@@ -69,6 +70,8 @@ def _add(operation: Operation) -> Any:
         return operation.run()
     if constant is one and operation.in_place:
         constant = constant.clone()
+    if is_held([constant]):
+        return refuse_held(operation, operation.run())
     return count_constant(operation, operation.run(), lambda: constant if times == 1 else constant * times)
 
 
@@ -163,6 +166,8 @@ def _project(operation: Operation) -> Any:
     bias = None if place is None else operation.argument(*place)
     if not isinstance(bias, Tensor) or depends(bias):
         return result
+    if is_held([bias]):
+        return refuse_held(operation, result)
     return count_constant(operation, result, lambda: bias)
 
 
@@ -182,6 +187,8 @@ def _put_together(operation: Operation) -> Any:
     first = operation.args[0]
     if all(depends(each) for each in (first if isinstance(first, (list, tuple)) else operation.args)):
         return result
+    if is_held(operation.args):
+        return refuse_held(operation, result)
     function, kwargs = getattr(torch, operation.name), operation.kwargs
     args = tuple(_without_dependence(argument) for argument in operation.args)
     return count_constant(operation, result, lambda: function(*args, **kwargs))

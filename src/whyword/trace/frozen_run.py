@@ -21,6 +21,7 @@ from ..models.model import LoadedStack, Model
 from .block_tally import BlockTally, Counts
 from .frozen_mode import FreezingMode
 from .heap_holes import LARGE, give_back_holes
+from .held_values import hold
 from .pulled_back import Moved, PulledBack, PulledSource, PulledStack
 from .reduction import Weigher
 from .row_positions import RowPositions, set_rows
@@ -121,7 +122,8 @@ class FrozenRun:
         if not torch.is_grad_enabled() or not inputs.requires_grad:
             return inputs
         self._hidden[module] = inputs
-        return inputs.detach()
+        hidden: Tensor = hold(inputs.detach())
+        return hidden
 
     def reveal(self, module: nn.Module, outputs: Tensor) -> Tensor | None:
         """Take what it gave; give what goes on, None: the same."""

@@ -16,6 +16,8 @@ from ..models.run_modes import is_asking
 from ..models.weights import is_opaque
 from .frozen_gradients import ProjectByModule, run_function
 from .frozen_run import Call, FrozenRun
+from .held_values import hold
+from .intercepted_operation import depends
 from .network_state import intervening
 from .precision import keep_precision
 from .readout import Reader
@@ -115,9 +117,15 @@ def _hook_blocks(stack: LoadedStack, frozen: FrozenRun, some: slice = slice(None
     def reveal(module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
         return frozen.reveal(module, output)
 
+    def hold_lost(_module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        if any(map(depends, args)) and isinstance(output, Tensor) and not output.requires_grad:
+            hold(output)
+
     for block in stack.blocks[some]:
         modules = list_modules(block)
         for module in modules:
+            if _is_foreign(module):
+                yield module.register_forward_hook(in_this_thread(hold_lost))
             if _may_activate(module):
                 if type(module).__module__ == _ACTIVATIONS:
                     yield module.register_forward_pre_hook(in_this_thread(hide))
@@ -137,6 +145,12 @@ def _may_activate(module: nn.Module) -> bool:
     if module._modules or isinstance(module, _IDLE) or is_opaque(module):
         return False
     return all(parameter is None for parameter in module._parameters.values())
+
+
+def _is_foreign(module: nn.Module) -> bool:
+    """Say whether a module may compute with what torch does not show: one that others wrote."""
+    package = type(module).__module__.partition(".")[0]
+    return not module._modules and package not in ("torch", "transformers") and not is_opaque(module)
 
 
 def _hook_streams(stack: LoadedStack, frozen: FrozenRun) -> Iterator[Any]:

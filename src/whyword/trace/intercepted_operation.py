@@ -18,8 +18,12 @@ __all__ = [
     "find_dependent",
     "is_parameter",
     "refuse",
+    "refuse_held",
     "sort_arguments",
 ]
+
+
+_REMEDY = "Use another method (logit, alti-logit): they do not pull a direction back through it."
 
 
 @dataclass(frozen=True)
@@ -50,16 +54,29 @@ class Operation:
 
 def refuse(operation: Operation, result: Any) -> Any:
     """Let an operation run, but no direction pass it."""
-    what = f"{operation.tally.place}: flow has no rule for the operation {operation.name}"
+    return _stop_directions(partial(_fail_without_rule, operation.tally.place, operation.name), result)
+
+
+def refuse_held(operation: Operation, result: Any) -> Any:
+    """Let an operation run, but no direction pass it: it adds what is held fixed."""
+    return _stop_directions(partial(_fail_held, operation.tally.place, operation.name), result)
+
+
+def _stop_directions(fail: Callable[[Tensor], None], result: Any) -> Any:
     for each in find_dependent(result):
-        each.register_hook(partial(_fail, what))  # type: ignore[no-untyped-call]
+        each.register_hook(fail)  # type: ignore[no-untyped-call]
     return result
 
 
-def _fail(what: str, _gradient: Tensor) -> None:
+def _fail_without_rule(place: str, name: str, _gradient: Tensor) -> None:
+    raise ModelError(f"{place}: flow has no rule for the operation {name} on the residual stream.", _REMEDY)
+
+
+def _fail_held(place: str, name: str, _gradient: Tensor) -> None:
     raise ModelError(
-        f"{what} on the residual stream.",
-        "Use another method (logit, alti-logit): they do not pull a direction back through it.",
+        f"{place}: the operation {name} adds something that depends on the prompt and that flow cannot "
+        "follow; it would be counted as a bias.",
+        _REMEDY,
     )
 
 
