@@ -66,8 +66,8 @@ def attend_plainly(
     del is_causal
     if key.shape[1] < query.shape[1]:
         key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], dim=1) for each in (key, value))
-    scores = query @ key.transpose(2, 3) * (query.shape[3] ** -0.5 if scaling is None else scaling)
-    weights = torch.softmax(scores if mask is None else scores + mask, dim=-1)
+    scores = query * (query.shape[3] ** -0.5 if scaling is None else scaling) @ key.transpose(2, 3)
+    weights = torch.softmax(scores if mask is None else scores.add_(mask), dim=-1)
     return weights @ value, weights
 
 

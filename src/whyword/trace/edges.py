@@ -28,23 +28,25 @@ def move(
 ) -> tuple[Float[Tensor, "example value_head source dim"], Moved]:
     """Pull a direction back through attention, edge by edge: to the values, Aᵀ g."""
     values = weigher.value.to(gradient.dtype)
-    examples, value_heads, sources, _ = values.shape
-    pulled = torch.zeros_like(values)
+    examples, value_heads, sources, dim = values.shape
+    values = values.flatten(0, 1)
+    pulled = values.new_zeros(len(values), dim, sources)  # this way round it is fastest
     outgoing, incoming = gradient.new_zeros(examples, sources), gradient.new_zeros(gradient.shape[0::2])
     size_out, size_in, found = torch.zeros_like(outgoing), torch.zeros_like(incoming), []
     for rows in _rows_with_any(gradient):
         stop = min(rows.stop, sources) if causal else sources
         weights = weigher.weigh(rows, stop).to(gradient.dtype)
         own = _group(gradient[:, :, rows], value_heads)
-        pulled[:, :, :stop] += (own.transpose(3, 4) @ _group(weights, value_heads)).sum(2).transpose(2, 3)
-        worth = (own @ values[:, :, None, :stop].transpose(3, 4)).flatten(1, 2)
-        amounts = worth.mul_(weights)
+        pulled[:, :, :stop].baddbmm_(own.transpose(1, 2), _group(weights, value_heads))
+        amounts = (own @ values[:, :stop].transpose(1, 2)).view(weights.shape).mul_(weights)
         sizes = amounts.abs()
-        incoming[:, rows], size_in[:, rows] = amounts.sum((1, 3)), sizes.sum((1, 3))
-        outgoing[:, :stop] += amounts.sum((1, 2))
-        size_out[:, :stop] += sizes.sum((1, 2))
+        total, size = amounts.sum(1), sizes.sum(1)
+        incoming[:, rows], size_in[:, rows] = total.sum(2), size.sum(2)
+        outgoing[:, :stop] += total.sum(1)
+        size_out[:, :stop] += size.sum(1)
         found.append(_find_strongest(amounts, sizes, rows.start))
-    return pulled, Moved(outgoing, incoming, size_out, size_in, _join(found, gradient))
+    moved = Moved(outgoing, incoming, size_out, size_in, _join(found, gradient))
+    return pulled.transpose(1, 2).view(examples, value_heads, sources, dim), moved
 
 
 def _rows_with_any(gradient: Float[Tensor, "example head position dim"]) -> Iterator[slice]:
@@ -60,10 +62,10 @@ def _rows_with_any(gradient: Float[Tensor, "example head position dim"]) -> Iter
 
 
 def _group(by_head: Float[Tensor, "example head row any"], value_heads: int) -> Tensor:
-    """Put heads that share their values side by side."""
+    """Put the rows of heads that share their values one below the other."""
     return rearrange(
         by_head,
-        "example (value_head group) row any -> example value_head group row any",
+        "example (value_head group) row any -> (example value_head) (group row) any",
         value_head=value_heads,
     )
 

@@ -81,10 +81,9 @@ class Project(torch.autograd.Function):
         weight, gradient = context.weight, gradients[0].flatten(0, -2)
         if gradient.numel() == 0:  # an expert that no position is sent to
             return gradients[0].new_zeros(*gradients[0].shape[:-1], weight.shape[1]), None, None
-        if _reaches_edges(gradient):
+        rows, columns = _find_range(gradient), _find_range(gradient.T)
+        if (rows.stop - rows.start, columns.stop - columns.start) == gradient.shape:
             return gradients[0] @ weight, None, None
-        size = gradient.abs()
-        rows, columns = _range_of(size.amax(1)), _range_of(size.amax(0))
         pulled = gradient[rows, columns] @ weight[columns]
         if pulled.shape[0] < gradient.shape[0]:
             pulled = gradient.new_zeros(gradient.shape[0], weight.shape[1]).index_add_(
@@ -108,22 +107,18 @@ class ProjectByModule(torch.autograd.Function):
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         """Let the module apply its transpose."""
         gradient = gradients[0].flatten(0, -2)
-        rows = _range_of(gradient.abs().amax(1))
+        rows = _find_range(gradient)
         own = context.pull_back(gradient[rows])
         pulled = own.new_zeros(gradient.shape[0], own.shape[1])
         pulled[rows] = own
         return pulled.view(*gradients[0].shape[:-1], -1).to(gradients[0].dtype), None, None
 
 
-def _reaches_edges(gradient: Float[Tensor, "row column"]) -> bool:
-    """Say whether the first and last row and column have a direction: then the range of what has is all."""
-    edges = gradient[0], gradient[-1], gradient[:, 0], gradient[:, -1]
-    return all(bool(edge.any()) for edge in edges)
-
-
-def _range_of(sizes: Float[Tensor, " entry"]) -> slice:
-    """Give the range outside which there are zeros only."""
-    some = sizes.nonzero()
+def _find_range(gradient: Float[Tensor, "row column"]) -> slice:
+    """Give the range of rows outside which there are zeros only."""
+    if gradient[0].any() and gradient[-1].any():  # most often all of them
+        return slice(0, len(gradient))
+    some = gradient.abs().sum(1).nonzero()
     return slice(int(some[0]), int(some[-1]) + 1) if len(some) > 0 else slice(0, 0)
 
 
@@ -162,8 +157,8 @@ class NormaliseLayer(torch.autograd.Function):
         scale, weight = context.saved_tensors
         direction = gradients[0] * scale.to(gradients[0].dtype)
         if weight is not None:
-            direction = direction * weight
-        return direction - direction.mean(-1, keepdim=True), None, None, None
+            direction *= weight
+        return direction.sub_(direction.mean(-1, keepdim=True)), None, None, None
 
 
 class Attend(torch.autograd.Function):

@@ -8,13 +8,14 @@ An operation without a rule is refused by its name, where a direction would have
 right is not taken on trust: at every depth the parts and the biases must add up to the logit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, no_type_check
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from ..models.projection import Projection
 from .block_tally import BlockTally
@@ -44,8 +45,18 @@ class FreezingMode(TorchFunctionMode):
         super().__init__()
         self._tally = tally
         self._names: dict[Any, str | None] = {}
-        self._resting = False
-        """Whether operations are let through as they are."""
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Let operations inside run as they are: they are not of the network, and need not be looked at."""
+        if _get_current_function_mode() is not self:  # type: ignore[no-untyped-call]  # another one is inside
+            yield
+            return
+        self.__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            self.__enter__()
 
     @no_type_check  # tests check types at run time, but not in every operation of torch
     def __torch_function__(
@@ -59,7 +70,7 @@ class FreezingMode(TorchFunctionMode):
         name = self._names.get(function, _UNKNOWN)
         if name is _UNKNOWN:
             name = self._names[function] = _name(function)
-        if name is None or self._resting or not torch.is_grad_enabled():
+        if name is None or not torch.is_grad_enabled():
             if name == ATTENTION:  # of a block that is noted later
                 self._tally.sees_attention = True
             return function(*args, **kwargs)
@@ -82,22 +93,19 @@ class FreezingMode(TorchFunctionMode):
 
     def activate(self, module: nn.Module, inputs: Tensor, outputs: Tensor) -> Tensor | None:
         """Scale what an activation module gave, where its operations were not seen, or all were cut."""
-        if (
-            not torch.is_grad_enabled()
-            or not inputs.requires_grad
-            or rows_of(outputs) is not None
-            or outputs.shape != inputs.shape
-        ):
-            return None
-        operation = Operation(module.forward, "forward", (inputs,), {}, (inputs,), self._tally)
-        self._resting = True
-        try:
+        with self.resting():
+            if (
+                not torch.is_grad_enabled()
+                or not inputs.requires_grad
+                or rows_of(outputs) is not None
+                or outputs.shape != inputs.shape
+            ):
+                return None
+            operation = Operation(module.forward, "forward", (inputs,), {}, (inputs,), self._tally)
             result = _scale_module(operation, module, outputs.detach())
-        finally:
-            self._resting = False
-        if result is not None:
-            _label(operation, result)
-        return result
+            if result is not None:
+                _label(operation, result)
+            return result
 
     def project(self, projection: Projection, inputs: Tensor, outputs: Tensor) -> Tensor:
         """Give what a projection gave whose operations are not followed: it is pulled back as a whole."""

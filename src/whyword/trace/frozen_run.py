@@ -7,7 +7,7 @@ encoder.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
@@ -77,6 +77,10 @@ class FrozenRun:
         """Note what is computed inside."""
         with torch.inference_mode(False), torch.enable_grad(), self._mode:
             yield
+
+    def resting(self) -> AbstractContextManager[None]:
+        """Let what is computed inside pass unnoticed, for a while."""
+        return self._mode.resting()
 
     def enter(
         self, stack: LoadedStack, stream: Float[Tensor, "example position model"], call: Call = ((), {})

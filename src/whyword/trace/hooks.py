@@ -26,7 +26,6 @@ from .running import evaluating
 __all__ = [
     "capture_calls",
     "hook_unembedding",
-    "in_this_thread",
     "noting",
     "only_seeing",
     "reading",
@@ -53,11 +52,14 @@ def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
     return see
 
 
-def only_seeing(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a hook see this thread's run without being noted itself, where what runs is noted for gradients."""
+def only_seeing(frozen: FrozenRun | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let hooks see this thread's run; where it is noted for gradients, they are not noted themselves."""
+    return in_this_thread if frozen is None else partial(_see_unnoted, frozen)
 
+
+def _see_unnoted(frozen: FrozenRun, hook: Callable[..., Any]) -> Callable[..., Any]:
     def see(*seen: Any) -> Any:
-        with torch.no_grad():
+        with frozen.resting(), torch.no_grad():
             return hook(*seen)
 
     return in_this_thread(see)

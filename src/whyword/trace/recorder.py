@@ -23,7 +23,7 @@ from .direct_attention import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_readout, require_finite_weights
 from .frozen_run import FrozenRun
 from .heap_holes import LARGE
-from .hooks import hook_unembedding, in_this_thread, noting, only_seeing, reading
+from .hooks import hook_unembedding, noting, only_seeing, reading
 from .own_attention import find_eager, uses_interface, watch_attention
 from .precision import keep_precision
 from .readout import Inputs, Reader, Readout
@@ -139,7 +139,7 @@ class _Recorder:
 
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
-        own = in_this_thread if self.frozen is None else only_seeing
+        own = only_seeing(self.frozen)
         for index, block in enumerate(self.stack.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
             for order, sublayer in enumerate(self.sublayers):
