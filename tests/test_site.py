@@ -12,6 +12,9 @@ from types import ModuleType
 import pytest
 
 import whyword
+from whyword.view.html import render_html
+
+from saved_results import make_results
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -206,3 +209,26 @@ def test_what_the_site_is_built_with_is_installed_with_the_extra() -> None:
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
         named = {re.split(r"[\[>=]", line)[0] for line in extras["docs"]}
         assert {"nbclient", "nbformat", "ipykernel"} <= named
+
+
+@pytest.mark.parametrize("kind", ["translation", "explanation"])
+def test_stored_reports_are_documents_and_are_drawn_anew(building: None, kind: str) -> None:
+    reports, result = take("stored_reports"), make_results()[kind]
+    report = render_html([result.to_dict()])
+    assert reports.draw_report(reports.keep_documents(report)) == report
+    outputs = [[{"output_type": "execute_result", "data": {"text/html": result._repr_html_()}}], []]
+    kept = reports.keep_outputs(outputs)
+    assert "<script" not in json.dumps(kept)
+    assert reports.draw_outputs(kept) == outputs
+
+
+def test_a_page_without_its_model_shows_what_was_stored(
+    building: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution = take("execution")
+    text = (DOCS / "tutorials" / "translation-and-alignment.md").read_text(encoding="utf-8")
+    monkeypatch.setattr(execution, "CACHE", tmp_path)
+    page = execution.PageToRun("tutorials/translation-and-alignment.md", text, "*.html", "translation")
+    done = execution.run_pages([page], only_cached=True)[page.path]
+    assert "kept from a run" in done.note
+    assert done.files["bank.html"].read_text(encoding="utf-8").startswith("<!doctype html>")

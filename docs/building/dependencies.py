@@ -48,7 +48,15 @@ def _hash_sources() -> list[str]:
     return [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files]
 
 
-_ONLY_RENDER = {"hooks.py", "outputs.py", "dependencies.py", "cells.py", "raised_errors.py", "execution.py"}
+_ONLY_RENDER = {
+    "cells.py",
+    "dependencies.py",
+    "execution.py",
+    "hooks.py",
+    "outputs.py",
+    "raised_errors.py",
+    "stored_reports.py",
+}
 """Files that decide how a page looks, not what its cells give."""
 
 

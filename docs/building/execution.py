@@ -15,6 +15,7 @@ from cells import find_cells
 from dependencies import ROOT, hash_page
 from filelock import FileLock
 from kernel_start import find_translation_model
+from stored_reports import draw_outputs, draw_report, keep_documents, keep_outputs
 
 __all__ = ["PageToRun", "RunPage", "run_pages", "store"]
 
@@ -96,20 +97,41 @@ def _read(page: PageToRun) -> RunPage:
             {},
             "The cells of this page were not run for this copy of the site.",
         )
-    found = json.loads((place / "outputs.json").read_text(encoding="utf-8"))
+    found = draw_outputs(json.loads((place / "outputs.json").read_text(encoding="utf-8")))
     if len(found) != len(find_cells(page.text)):
         raise SystemExit(
             f"docs/stored is not of docs/{page.path}: run WHYWORD_SITE=store mkdocs build, with the model."
         )
-    files = {path.name: path for path in sorted((place / "files").glob("*"))}
-    return RunPage(found, files, note)
+    return RunPage(found, _list_files(place), note)
+
+
+def _list_files(place: Path) -> dict[str, Path]:
+    """Return the files that are published; those of stored reports are drawn into the cache."""
+    files = sorted((place / "files").glob("*"))
+    if place.parent == STORED:
+        files = [_draw_stored(path, CACHE / "drawn" / place.name) for path in files]
+    return {path.name: path for path in files}
+
+
+def _draw_stored(documents: Path, folder: Path) -> Path:
+    report = folder / f"{documents.stem}.html"
+    folder.mkdir(parents=True, exist_ok=True)
+    report.write_text(draw_report(documents.read_text(encoding="utf-8")), encoding="utf-8")
+    return report
 
 
 def store(page: PageToRun) -> None:
     """Keep what a page gave in the repository, for those who build the site without what it needs."""
-    if _has_needed(page):
-        shutil.rmtree(STORED / _stem(page), ignore_errors=True)
-        shutil.copytree(_place(page), STORED / _stem(page))
+    if not _has_needed(page):
+        return
+    place, kept = _place(page), STORED / _stem(page)
+    shutil.rmtree(kept, ignore_errors=True)
+    (kept / "files").mkdir(parents=True)
+    outputs = keep_outputs(json.loads((place / "outputs.json").read_text(encoding="utf-8")))
+    (kept / "outputs.json").write_text(json.dumps(outputs, ensure_ascii=False), encoding="utf-8")
+    for report in (place / "files").glob("*.html"):
+        documents = keep_documents(report.read_text(encoding="utf-8"))
+        (kept / "files" / f"{report.stem}.json").write_text(documents, encoding="utf-8")
 
 
 def _run_missing(pages: Sequence[PageToRun]) -> None:
