@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-__all__ = ["count_lines"]
+__all__ = ["count_lines", "count_method"]
 
 
 def count_lines(driver: Path, functions: list[str]) -> int:
@@ -30,3 +30,20 @@ def count_lines(driver: Path, functions: list[str]) -> int:
         for place in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
     return sum(bool(text[place - 1].strip()) for place in lines)
+
+
+def count_method(tool: str, method: str, table: str = "METHODS") -> int:
+    """Count the lines of a method in its driver, of which a table names the function."""
+    driver = Path(__file__).parent / f"with_{tool.replace('-', '_')}.py"
+    (found,) = (
+        node.value
+        for node in ast.parse(driver.read_text()).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
+        if ast.unparse(node.targets[0]) == table
+    )
+    named = {
+        ast.literal_eval(key): ast.unparse(value)
+        for key, value in zip(found.keys, found.values, strict=True)
+        if key
+    }
+    return count_lines(driver, ["load", named[method]])

@@ -1,7 +1,5 @@
 """The page docs/compared.md and its plot, from the file of results."""
 
-import ast
-import math
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,13 @@ from compared.answers import (
     list_lengths,
     list_methods,
 )
-from compared.lines import count_lines
+from compared.lines import count_method
+from compared.markdown import write_table
 from compared.plot import draw
+from compared.sections import describe_better, describe_documents, describe_rows, show_ranks
 
-__all__ = ["render_page", "write_page"]
+__all__ = ["EXACT", "measure_error", "render_page", "show_multiple", "write_page"]
 
-HERE = Path(__file__).parent
 EXACT = 1e-3
 """The relative error up to which scores add up."""
 INTRODUCTION = """# Beside other tools
@@ -34,8 +33,8 @@ pass of transformers in the same process, measured in turns with it (medians). T
 (`benchmarks/compared/with_NAME.py`) are what a user of each tool would write.
 
 ```sh
-python benchmarks/peers.py                               # makes the environments, asks every tool
-python benchmarks/peers.py --only costs                  # times and memory only: on a quiet machine
+python benchmarks/peers.py                               # makes the environments, asks every tool; 25 minutes
+python benchmarks/peers.py --only costs --at-once 1      # times and memory only, one process after the other
 python benchmarks/peers.py inseq --methods attention     # asks one of them again
 python benchmarks/peers.py --write docs/compared.md      # this page, from what was answered
 ```
@@ -47,8 +46,13 @@ NOTES = """
 - **Adds up**: the sum of all scores, and of what the tool itself says belongs to no token, beside the model's
   own logit difference; the largest relative error over lengths. Integrated gradients promise the difference
   to a baseline, occlusion and ablation promise no sum, attention weights are not in logits.
-- A cell **≥ N** was not run to its end: it would have taken more than 40 s of CPU time. **–** was not asked.
-- **Memory** is the peak of the process beyond that of the forward pass.
+- A cell **> N** was given up after 60 s of CPU time. **not run (≈ N s)** was not begun: by the multiple of
+  the next shorter prompt, a call would take more than half a minute of CPU time. Processes have 9 GB of
+  memory. **–** was not asked.
+- **Rounds** are fewer where 20 s of CPU time were spent. The first call is not timed: at a new length,
+  whyword's compares its recorded run with an untouched one, which takes a forward pass more.
+- **Memory** is the peak of the process beyond that of the forward pass, without what a tool made at an
+  earlier call and keeps (gradients of all weights, for instance).
 - Direct logit attribution is whyword's `logit`, written by hand from each tool's activations. What it costs a
   user are the lines; nothing in it is checked against the model unless the user does so.
 - LXT changes the modules of transformers when it is loaded, so its forward pass is the changed one.
@@ -67,9 +71,9 @@ def render_page(results: Results, plot: str) -> str:
     parts += [f"![Cost by length: every tool and method as a line]({plot})\n"]
     for network in NETWORKS:
         parts += [f"## Cost and memory: {network}\n", _costs(results, network)]
-    parts += ["## Scores that point at the evidence\n", _rows(results)]
-    parts += ["## Which document\n", _documents(results)]
-    parts += ["## Where a peer is better\n", _better(results)]
+    parts += ["## Scores that point at the evidence\n", describe_rows(results)]
+    parts += ["## Which document\n", describe_documents(results)]
+    parts += ["## Where a peer is better\n", describe_better(results)]
     parts += ["## How to read this\n", NOTES.lstrip("\n")]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
@@ -93,7 +97,23 @@ def _describe_run(results: Results) -> str:
         own = versions.get(PACKAGES.get(tool, tool))
         named.append(f"{title} {own or '?'} (transformers {versions.get('transformers', '?')})")
     torch = _find_versions(results.get("whyword", {})).get("torch", "?")
-    return f"Measured {when}, torch {torch}, one thread: {', '.join(named)}.\n"
+    said = f"Measured {when}, torch {torch}, one thread: {', '.join(named)}. {_describe_rounds(results)}"
+    return said.rstrip() + "\n"
+
+
+def _describe_rounds(results: Results) -> str:
+    """Say how many rounds the medians are of, and how many processes ran at once."""
+    methods = [found for network in NETWORKS for _, _, found in list_methods(results, "costs", network)]
+    rounds = {cell["rounds"] for found in methods for cell in found.get("costs", ()) if "rounds" in cell}
+    if not rounds:
+        return ""
+    counts = str(max(rounds)) if len(rounds) == 1 else f"{min(rounds)} to {max(rounds)}"
+    answers = [tool.get("costs", {}).get(network, {}) for tool in results.values() for network in NETWORKS]
+    at_once = max(each.get("at_once", 1) for each in answers)
+    beside = (
+        "one process after the other" if at_once == 1 else f"{at_once} processes at once, a core for each"
+    )
+    return f"Rounds of each cell: {counts}; {beside}."
 
 
 def _find_versions(answers: Any) -> dict[str, str]:
@@ -119,17 +139,17 @@ def _table(results: Results) -> str:
     ]
     rows = []
     for tool, method, found in list_methods(results, "costs", network):
-        cells = [_multiple(find_cost(found, length)) for length in lengths]
+        cells = [show_multiple(find_cost(found, length)) for length in lengths]
         rows.append(
             [
                 f"{TITLES[tool]}: {method}" if method else TITLES[tool],
                 *cells,
                 _adds_up(measure_error(found)),
-                _mean_ranks(ranked.get((tool, method), {})),
-                str(_lines(tool, method)) if method else found["failed"],
+                show_ranks(ranked.get((tool, method), {})),
+                str(count_method(tool, method)) if method else found["failed"],
             ]
         )
-    return _markdown([*head, "lines of code"], rows)
+    return write_table([*head, "lines of code"], rows)
 
 
 def _costs(results: Results, network: str) -> str:
@@ -147,102 +167,23 @@ def _costs(results: Results, network: str) -> str:
             "–" if each.get("extra_gb") is None else f"{max(0, each['extra_gb']):.2f}" for each in cells
         ]
         rows.append(
-            [f"{TITLES[tool]}: {method}", *map(_multiple, cells), *memory, _error(measure_error(found))]
+            [
+                f"{TITLES[tool]}: {method}" if method else f"{TITLES[tool]}: {found['failed']}",
+                *map(show_multiple, cells),
+                *memory,
+                _error(measure_error(found)),
+            ]
         )
-    return _markdown(head, rows)
+    return write_table(head, rows)
 
 
-def _rows(results: Results) -> str:
-    ranked = list_methods(results, "rows")
-    if not ranked:
-        return "Not measured yet.\n"
-    counts = next((each["mrr"] for _, _, each in ranked if "mrr" in each), {})
-    said = ", ".join(f"{counts[group]['n']} rows of {group}" for group in GROUPS if group in counts)
-    text = (
-        f"MRR of the deciding word on the first rows of every dataset ({said}), by [our conventions]"
-        "(evaluation.md#conventions) and with the same start of text, on the default model. Means of so "
-        "few rows are uncertain, and decide nothing between methods: [the evaluation](evaluation.md) has "
-        "more.\n\n"
-    )
-    chance = next(
-        (tool["rows"]["random"] for tool in results.values() if "random" in tool.get("rows", {})), {}
-    )
-    rows = [[f"{TITLES[tool]}: {method}", *_ranks(found), _unused(found)] for tool, method, found in ranked]
-    rows.append(["random scores", *_ranks({"mrr": chance}), ""])
-    return text + _markdown(["", *GROUPS, "rows without scores"], rows)
-
-
-def _documents(results: Results) -> str:
-    rows, count = [], 0
-    for tool, method, found in list_methods(results, "documents"):
-        asked = [each for each in found.get("questions", ()) if "multiple" in each]
-        if not asked:
-            reason = next((each["failed"] for each in found.get("questions", ()) if "failed" in each), None)
-            rows += [[f"{TITLES[tool]}: {method}", "–", reason or found.get("failed", "–"), "–"]]
-            continue
-        count = len(asked)
-        costs = sorted(each["multiple"] for each in asked)
-        answered = [each["right"] for each in asked if each.get("answered")]
-        right = f"{sum(answered)} of {len(answered)}" if answered else "no answer was right"
-        lines = str(_lines(tool, method, "CITING"))
-        rows.append([f"{TITLES[tool]}: {method}", right, f"{costs[len(costs) // 2]:.1f}", lines])
-    if not rows:
-        return "Not measured yet.\n"
-    text = (
-        f"{count} questions about three short documents (invented facts), answered by the model itself in at "
-        "most 12 tokens: how often, where it answered right, the document that holds the answer has the "
-        "highest score; and the cost "
-        "with the generation of the answer, as a multiple of one forward pass over the prompt.\n\n"
-    )
-    return text + _markdown(["", "right document first", "÷ forward", "lines of code"], rows)
-
-
-def _better(results: Results) -> str:
-    """List where a peer beats the best of ours, as the figures say."""
-    said = []
-    for network in NETWORKS:
-        for length in list_lengths(results, network):
-            costs = {
-                (tool, method): find_cost(found, length)["multiple"]
-                for tool, method, found in list_methods(results, "costs", network)
-                if "multiple" in find_cost(found, length)
-            }
-            for ours in ("logit", "flow"):
-                if ("whyword", ours) not in costs:
-                    continue
-                cheaper = [
-                    f"{TITLES[tool]}’s {method} ({cost:.2f})"
-                    for (tool, method), cost in costs.items()
-                    if tool != "whyword" and cost < costs["whyword", ours]
-                ]
-                if cheaper:
-                    said.append(
-                        f"- {network}, {length:,} tokens: cheaper than `{ours}` "
-                        f"({costs['whyword', ours]:.2f}) is {', '.join(cheaper)}."
-                    )
-    ranked = {(tool, method): found.get("mrr", {}) for tool, method, found in list_methods(results, "rows")}
-    for group in GROUPS:
-        means = {key: mrr[group]["mean"] for key, mrr in ranked.items() if group in mrr and mrr[group]["n"]}
-        ours = max((mean for (tool, _), mean in means.items() if tool == "whyword"), default=math.inf)
-        ahead = [
-            f"{TITLES[tool]}’s {method} ({mean:.2f})"
-            for (tool, method), mean in means.items()
-            if tool != "whyword" and mean > ours + 0.005
-        ]
-        if ahead:
-            said.append(f"- {group}, few rows: ahead of the best of ours ({ours:.2f}) is {', '.join(ahead)}.")
-    said.append(
-        "- Breadth: Inseq and Captum have many more methods, and explain more kinds of network; "
-        "TransformerLens and nnsight give access to every activation, for experiments that go beyond "
-        "attribution; ContextCite needs only log probabilities, no gradients or activations."
-    )
-    return "\n".join(said) + "\n"
-
-
-def _multiple(cell: dict[str, Any]) -> str:
+def show_multiple(cell: dict[str, Any]) -> str:
+    """Write a cost, or why there is none."""
     if "multiple" in cell:
         return f"{cell['multiple']:.2f}" if cell["multiple"] < 20 else f"{cell['multiple']:.0f}"
-    return f"≥ {cell['least']:.0f}" if "least" in cell else cell.get("failed", "–")
+    if "expected" in cell:
+        return f"not run (≈ {cell['expected']:.0f} s)"
+    return f"> {cell['least']:.0f}" if "least" in cell else cell.get("failed", "–")
 
 
 def _error(error: float | None) -> str:
@@ -251,38 +192,3 @@ def _error(error: float | None) -> str:
 
 def _adds_up(error: float | None) -> str:
     return "–" if error is None else f"{'yes' if error < EXACT else 'no'}, {_error(error)}"
-
-
-def _ranks(found: Any) -> list[str]:
-    mrr = found.get("mrr", {})
-    return [f"{mrr[group]['mean']:.2f}" if mrr.get(group, {}).get("n") else "–" for group in GROUPS]
-
-
-def _mean_ranks(found: Any) -> str:
-    return " / ".join(_ranks(found))
-
-
-def _unused(found: Any) -> str:
-    return f"{found['failed_rows']}: {found['reason']}" if found.get("failed_rows") else ""
-
-
-def _lines(tool: str, method: str, table: str = "METHODS") -> int:
-    """Count the lines of a method in its driver, of which a table names the function."""
-    driver = HERE / f"with_{tool.replace('-', '_')}.py"
-    (found,) = (
-        node.value
-        for node in ast.parse(driver.read_text()).body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
-        if ast.unparse(node.targets[0]) == table
-    )
-    named = {
-        ast.literal_eval(key): ast.unparse(value)
-        for key, value in zip(found.keys, found.values, strict=True)
-        if key
-    }
-    return count_lines(driver, ["load", named[method]])
-
-
-def _markdown(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines) + "\n"

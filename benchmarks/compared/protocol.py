@@ -25,12 +25,16 @@ from typing import Any
 
 import torch
 
-PATIENCE = 40
-"""CPU seconds of one call after which a method is given up."""
-NEW_TOKENS = 12
-"""How long an answer about documents may be."""
-ENOUGH = 12
+LONGEST_CALL = 60
+"""CPU seconds after which a call is given up."""
+LONGEST_EXPECTED = 30
+"""CPU seconds of a call, by what the next shorter prompt took, beyond which it is not begun."""
+ENOUGH = 20
 """CPU seconds after which no further round is begun."""
+CHEAP = 5
+"""CPU seconds up to which memory is read from a second call, without what the first one made and keeps."""
+NEW_TOKENS = 16
+"""How long an answer about documents may be."""
 
 
 def main() -> None:
@@ -40,7 +44,12 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    json.dump(answer(sys.argv[1], asked), told)
+    if asked.get("core") is not None:
+        os.sched_setaffinity(0, {asked["core"]})
+    if asked.get("memory"):
+        limit_memory(asked["memory"])
+    answered = answer(sys.argv[1], asked)
+    json.dump({**answered, "cpu_seconds": round(time.process_time())}, told)
     told.flush()
 
 
@@ -53,6 +62,7 @@ def answer(driver: str, asked: dict[str, Any]) -> dict[str, Any]:
         plain = load_plain(asked["network"])
     except Exception as error:
         return {**found, "failed": describe(error)}
+    slow = getattr(module, "SLOW", ())
     for name, run in module.METHODS.items():
         if (asked["methods"] and name not in asked["methods"]) or not (asked["lengths"] or asked["rows"]):
             continue
@@ -62,8 +72,9 @@ def answer(driver: str, asked: dict[str, Any]) -> dict[str, Any]:
         costs: list[dict[str, Any]] = []
         for question in asked["lengths"]:
             costs.append(measure(explain, plain, question, costs))
-        found["methods"][name] = {"costs": costs, "rows": [score(explain, row) for row in asked["rows"]]}
-        print(driver, name, [each.get("multiple", each.get("failed")) for each in costs], file=sys.stderr)
+        rows = [score(explain, row) if row["few"] or name not in slow else None for row in asked["rows"]]
+        found["methods"][name] = {"costs": costs, "rows": rows}
+        print(driver, name, [each.get("multiple", each) for each in costs], file=sys.stderr)
     for name, run in getattr(module, "CITING", {}).items() if asked.get("documents") else ():
         cited = [cite(run, loaded, plain, each, asked["network"]) for each in asked["documents"]]
         found["methods"][name] = {"questions": cited}
@@ -74,11 +85,7 @@ def cite(run: Any, loaded: Any, plain: Any, asked: dict[str, Any], folder: str) 
     """Ask which document an answer is taken from; the unit is a forward pass over the same prompt."""
     from transformers import AutoTokenizer
 
-    text = "Context:\n" + "\n\n".join(asked["documents"]) + f"\n\nQuestion: {asked['question']}"
-    turns = [{"role": "user", "content": text}]
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    written = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    ids = torch.tensor([tokenizer(written, add_special_tokens=False).input_ids])
+    ids = read_question(AutoTokenizer.from_pretrained(folder), asked)
 
     @torch.no_grad()
     def forward(_: Any) -> Any:
@@ -87,19 +94,27 @@ def cite(run: Any, loaded: Any, plain: Any, asked: dict[str, Any], folder: str) 
     forward(None)
     unit, _ = clock(forward, None)
     try:
-        seconds, (scores, answered) = clock(
-            lambda _: run(loaded, asked["documents"], asked["question"], NEW_TOKENS), None
+        seconds, (readings, answered) = clock(
+            lambda _: run(loaded, asked["documents"], asked["question"], asked["answer"], NEW_TOKENS), None
         )
     except Exception as error:
         return {"failed": describe(error)}
-    scores = [float(score) for score in scores]
+    scores = {name: [float(score) for score in each] for name, each in readings.items()}
     return {
         "tokens": ids.shape[1],
         "multiple": seconds / unit,
         "answered": asked["answer"] in answered,  # otherwise no document is the right one
-        "right": scores.index(max(scores)) == asked["right"],
+        "right": {name: each.index(max(each)) == asked["right"] for name, each in scores.items()},
         "scores": scores,
     }
+
+
+def read_question(tokenizer: Any, asked: dict[str, Any]) -> torch.Tensor:
+    """Return the token ids of a question about documents, as every tool writes it."""
+    text = "Context:\n" + "\n\n".join(asked["documents"]) + f"\n\nQuestion: {asked['question']}"
+    turns = [{"role": "user", "content": text}]
+    written = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    return torch.tensor([tokenizer(written, add_special_tokens=False).input_ids])
 
 
 def load_plain(folder: str) -> Any:
@@ -120,44 +135,43 @@ def measure(
 ) -> dict[str, Any]:
     """Measure CPU time in turns with the forward pass, extra peak memory, and the error of the sum.
 
-    What would take too long by what shorter prompts took, or does, has a lower bound instead.
+    The first call of both is not timed: it gives scores and memory. A call that takes too long has a lower
+    bound instead; one that would, by what the next shorter prompt took, is not begun.
     """
     ids = torch.tensor([question["ids"]])
 
     @torch.no_grad()
-    def forward() -> Any:
+    def forward(_: Any = None) -> Any:
         return plain(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1]
 
-    logits = forward()
+    unit, held, logits = watch(forward, None)
     difference = float(logits[question["target"]] - logits[question["foil"]])
     about = {"tokens": len(question["ids"]), "difference": difference}
-    unit = min(clock(lambda _: forward(), None)[0] for _ in range(2))
-    known = max((each.get("multiple", each.get("least", 0)) for each in shorter), default=0)
-    if known * unit > PATIENCE:
-        return {**about, "least": known}
+    last = shorter[-1] if shorter else {}
+    expected = unit * last.get("multiple", last.get("least", last.get("known", 0)))
+    if expected > LONGEST_EXPECTED:
+        return {**about, "expected": expected, "known": expected / unit}
     try:
-        with limited(PATIENCE):
-            first, (scores, rest) = clock(explain, question)
+        with limited(LONGEST_CALL):
+            first, most, (scores, rest) = watch(explain, question)
     except TimeoutError:
-        return {**about, "least": PATIENCE / unit}
+        return {**about, "least": LONGEST_CALL / unit}
     except Exception as error:
         return {**about, "failed": describe(error)}
     if len(scores) != len(question["ids"]):
         return {**about, "failed": f"{len(scores)} scores of {len(question['ids'])} tokens"}
-    times, spent = [], 0.0
-    for _ in range(question["rounds"]):
-        if spent + first > ENOUGH:
-            break
-        times.append((clock(lambda _: forward(), None)[0], clock(explain, question)[0]))
+    if first < CHEAP:
+        held, most = watch(forward, None)[1], watch(explain, question)[1]
+    times, spent = list[tuple[float, float]](), 0.0
+    while len(times) < question["rounds"] and (not times or spent < ENOUGH):
+        times.append((clock(forward, None)[0], clock(explain, question)[0]))
         spent += sum(times[-1])
-    if not times:  # too slow for another round: the first call counts
-        times = [(unit, first)]
     return {
         **about,
         "forward": statistics.median(each[0] for each in times),
         "multiple": statistics.median(each[1] / each[0] for each in times),
         "rounds": len(times),
-        "extra_gb": peak(lambda: explain(question)) - peak(forward) if first < ENOUGH else None,
+        "extra_gb": most - held,
         "sum": sum(scores),
         "rest": rest,
     }
@@ -166,7 +180,7 @@ def measure(
 def score(explain: Callable[..., Any], row: dict[str, Any]) -> dict[str, Any]:
     """Give the scores of one row of a dataset, or why there are none."""
     try:
-        with limited(PATIENCE):
+        with limited(LONGEST_CALL):
             scores, _ = explain(row)
     except Exception as error:
         return {"failed": describe(error)}
@@ -182,13 +196,20 @@ def clock(run: Callable[[Any], Any], question: Any) -> tuple[float, Any]:
     return time.process_time() - start, returned
 
 
-def peak(run: Callable[[], Any]) -> float:
-    """Give the most memory that the process has while something runs, in GB (Linux)."""
+def watch(run: Callable[[Any], Any], question: Any) -> tuple[float, float, Any]:
+    """Give CPU seconds, the most memory of the process meanwhile in GB (Linux), and what was returned."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # what the allocator keeps of earlier runs would hide this one's
     Path("/proc/self/clear_refs").write_text("5")
-    run()
-    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1e6
+    seconds, returned = clock(run, question)
+    return seconds, int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1e6, returned
+
+
+def limit_memory(gigabytes: float) -> None:
+    """Refuse more memory to this process (Linux), before the machine runs out of it."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_DATA, (int(gigabytes * 1e9),) * 2)
 
 
 @contextlib.contextmanager
@@ -209,6 +230,8 @@ def limited(seconds: float) -> Iterator[None]:
 
 def describe(error: Exception) -> str:
     """Describe an error in a line."""
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return "more memory than was allowed"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0][:200] if lines else 'no message'}"
 

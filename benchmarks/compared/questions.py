@@ -1,6 +1,5 @@
 """The same questions for every tool: networks, prompts of some lengths, rows of datasets, documents."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ import transformers
 
 import whyword
 from compared.answers import NETWORKS
-from whyword.data import read_datasets
-from whyword.data.source_suite import make_sources
+from compared.documents import DOCUMENTS
+from compared.protocol import NEW_TOKENS, read_question
+from whyword.data import add_evidence, read_datasets
 from whyword.evaluation.conventions import find_conventions, prepare
 from whyword.models.bundled.cache import find_cache
 from whyword.models.bundled.fetch import fetch
@@ -29,7 +29,7 @@ class Row:
 
     group: str
     question: dict[str, Any]
-    """Token ids (with the start of text), target and foil."""
+    """Token ids (with the start of text), target and foil; `few`: whether slow methods are asked, too."""
     evidence: tuple[int, ...]
     left_out: tuple[int, ...]
     """Special tokens, which are not ranked."""
@@ -73,42 +73,45 @@ def make_prompts(folder: Path, lengths: list[int], rounds: int) -> list[dict[str
     return prompts
 
 
-def make_rows(data: Path, count: int) -> list[Row]:
-    """Read the first rows of every dataset as our own evaluation reads them, by our conventions."""
+def make_rows(data: Path, count: int, few: int) -> list[Row]:
+    """Read the first rows of every dataset as our own evaluation reads them, by our conventions.
+
+    About `count` of each group, as many of every dataset; `few` of these for slow methods, too.
+    """
     model, conventions, rows = whyword.load(fetch()), find_conventions("ours"), []
     for group, name in _GROUPS.items():
         datasets = read_datasets([name], str(data))
-        each = max(1, round(count / len(datasets)))
-        for dataset in datasets:
-            prepared, _ = prepare(model, dataset.first(4 * each), conventions)
-            rows += [
-                Row(
-                    group,
-                    {"ids": list(row.context.ids), "target": row.target, "foil": row.foil},
-                    row.evidence,
-                    tuple(conventions.leave_out(row.context)),
-                )
-                for row in prepared[:each]
-            ]
+        most = max(1, round(count / len(datasets)))
+        for number, dataset in enumerate(datasets):
+            least = few // len(datasets) + (number < few % len(datasets))
+            first = dataset.first(4 * most)
+            if not first.has_evidence:  # SVA: the subject is found in a parse
+                first = add_evidence(first)
+            prepared, _ = prepare(model, first, conventions)
+            for place, row in enumerate(prepared[:most]):
+                asked = {"ids": list(row.context.ids), "target": row.target, "foil": row.foil}
+                left_out = tuple(conventions.leave_out(row.context))
+                rows.append(Row(group, {**asked, "few": place < least}, row.evidence, left_out))
     return rows
 
 
-def make_documents(count: int) -> list[dict[str, Any]]:
-    """Make questions about three documents, one of which holds the answer."""
-    asked = []
-    for example in make_sources("builtin-sources-4").examples[:count]:
-        texts = [example.prefix[start:end] for start, end in example.parts]
-        right = next(place for place, text in enumerate(texts) if f" {example.target}" in text)
-        left = next(place for place in range(len(texts)) if place != right)
-        documents = [text for place, text in enumerate(texts) if place != left]
-        question = re.search(r"Question: (.*)\n", example.prefix)
-        assert question is not None
-        asked.append(
-            {
-                "documents": documents,
-                "question": question[1],
-                "right": documents.index(texts[right]),
-                "answer": example.target,
+@torch.no_grad()
+def make_documents(folder: Path, count: int) -> list[dict[str, Any]]:
+    """Give questions about three documents that the network answers right, equally many of each place."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    by_place: list[list[dict[str, Any]]] = [[], [], []]
+    for group in DOCUMENTS:
+        for right, (_, question, answer) in enumerate(group):
+            asked = {
+                "documents": [document for document, _, _ in group],
+                "question": question,
+                "right": right,
+                "answer": answer,
             }
-        )
-    return asked
+            ids = read_question(tokenizer, asked)
+            written = network.generate(ids, max_new_tokens=NEW_TOKENS, do_sample=False)[0, ids.shape[1] :]
+            if answer in tokenizer.decode(written):
+                by_place[right].append(asked)
+    same = min(count // 3, *map(len, by_place))
+    return [asked for found in by_place for asked in found[:same]]

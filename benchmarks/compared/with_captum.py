@@ -49,3 +49,4 @@ METHODS = {
     "integrated gradients": integrated_gradients,
     "ablation": ablation,
 }
+SLOW = {"integrated gradients", "ablation"}

@@ -29,7 +29,7 @@ class Documents(BaseContextPartitioner):
         return "\n\n".join(text for text, keep in zip(self.documents, kept, strict=True) if keep)
 
 
-def cite(loaded, documents, question, new_tokens):
+def cite(loaded, documents, question, value, new_tokens, ablations):
     network, tokenizer = loaded
     partitioner = Documents(documents)
     citer = ContextCiter(
@@ -37,12 +37,25 @@ def cite(loaded, documents, question, new_tokens):
         tokenizer,
         partitioner.context,
         question,
+        num_ablations=ablations,
         partitioner=partitioner,
         prompt_template="Context:\n{context}\n\nQuestion: {query}",
         generate_kwargs={"max_new_tokens": new_tokens, "do_sample": False},
     )
-    return citer.get_attributions(verbose=False), citer.response
+    scores = {"whole answer": citer.get_attributions(verbose=False)}
+    start = citer.response.find(value)
+    if start >= 0:
+        scores["value alone"] = citer.get_attributions(start, start + len(value), verbose=False)
+    return scores, citer.response
+
+
+def cite_by_64(loaded, documents, question, value, new_tokens):
+    return cite(loaded, documents, question, value, new_tokens, 64)
+
+
+def cite_by_16(loaded, documents, question, value, new_tokens):
+    return cite(loaded, documents, question, value, new_tokens, 16)
 
 
 METHODS = {}
-CITING = {"64 ablations": cite}
+CITING = {"64 ablations": cite_by_64, "16 ablations": cite_by_16}

@@ -48,3 +48,4 @@ METHODS = {
     "integrated gradients": integrated_gradients,
     "occlusion": occlusion,
 }
+SLOW = {"integrated gradients", "occlusion"}

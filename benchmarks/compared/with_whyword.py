@@ -27,16 +27,29 @@ def add_up_rest(ledger):
     return ledger.embedding + ledger.mlp.sum() + biases
 
 
-def cite(model, documents, question, new_tokens):
+def answer(model, documents, question, new_tokens):
     asked = whyword.fill(
         "Context:\n{documents}\n\nQuestion: {question}", documents=documents, question=question
     )
     prompt = [{"role": "user", "content": asked}]
-    answer = whyword.explain_continuation(model, prompt, foil=None, new_tokens=new_tokens)
-    table = answer.by(columns="part")
+    return whyword.explain_continuation(model, prompt, foil=None, new_tokens=new_tokens)
+
+
+def cite_answer(model, documents, question, value, new_tokens):
+    answered = answer(model, documents, question, new_tokens)
+    table = answered.by(columns="part")
     places = [place for place, column in enumerate(table.columns) if column.source]
-    return [sum(row.scores[place] for row in table.rows) for place in places], table.answer
+    return {"whole answer": [sum(row.scores[place] for row in table.rows) for place in places]}, answered.text
+
+
+def cite_value(model, documents, question, value, new_tokens):
+    answered = answer(model, documents, question, new_tokens)
+    start = answered.text.find(value)
+    if start < 0:
+        return {}, answered.text
+    parts = answered.sum(chars=(start, start + len(value))).by("part")
+    return {"value alone": [parts[f"documents[{place}]"] for place in range(len(documents))]}, answered.text
 
 
 METHODS = {"flow": flow, "logit": logit, "alti-logit": alti_logit}
-CITING = {"flow": cite}
+CITING = {"flow of the answer": cite_answer, "flow of the value": cite_value}
