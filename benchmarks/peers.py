@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
     parser.add_argument("--rows", type=int, default=24, help="of BLiMP, SVA and IOI each")
-    parser.add_argument("--slow-rows", type=int, default=5, help="of each, for methods of many passes")
+    parser.add_argument("--slow-rows", type=int, default=4, help="of each, for methods of many passes")
     parser.add_argument("--documents", type=int, default=9, help="questions about three documents")
     parser.add_argument("--memory", type=float, default=9, help="GB that a process may have")
     parser.add_argument("--at-once", type=int, default=min(2, len(list_cores())), help="processes at a time")

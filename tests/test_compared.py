@@ -1,6 +1,7 @@
 """The comparison with other tools: its page is what the results say; every tool is ranked alike."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -119,6 +120,9 @@ def test_a_cell_is_measured_in_turns(plain: transformers.PreTrainedModel) -> Non
     with torch.no_grad():
         logits = plain(torch.tensor([QUESTION["ids"]])).logits[0, -1]
     assert cell["difference"] == pytest.approx(float(logits[4] - logits[5]))
+    calls = list[object]()
+    slow = protocol.measure(lambda each: calls.append(each) or ([1.0] * 3, 0.0), plain, QUESTION, [], True)
+    assert (slow["rounds"], len(calls)) == (1, 1)
     short = protocol.measure(lambda _: ([1.0], 0.0), plain, QUESTION, [])
     assert short["failed"] == "1 scores of 3 tokens"
 
@@ -206,3 +210,16 @@ def test_a_call_that_takes_too_long_is_stopped() -> None:
     assert protocol.read_answer([1, 2]) == ([1.0, 2.0], 0.0)
     assert protocol.read_answer(([1, 2], 3)) == ([1.0, 2.0], 3.0)
     assert protocol.describe(ValueError("one\ntwo")) == "ValueError: one"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+def test_memory_that_is_refused_is_a_reason() -> None:
+    code = (
+        "import protocol, torch\nprotocol.limit_memory(4)\n"
+        "try:\n    torch.zeros(2 * 10**9)\nexcept Exception as error:\n    print(protocol.describe(error))"
+    )
+    folder = ROOT / "benchmarks" / "compared"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "> 4 GB\n"

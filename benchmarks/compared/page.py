@@ -46,11 +46,12 @@ NOTES = """
 - **Adds up**: the sum of all scores, and of what the tool itself says belongs to no token, beside the model's
   own logit difference; the largest relative error over lengths. Integrated gradients promise the difference
   to a baseline, occlusion and ablation promise no sum, attention weights are not in logits.
-- A cell **> N** was given up after 60 s of CPU time. **not run (≈ N s)** was not begun: by the multiple of
-  the next shorter prompt, a call would take more than half a minute of CPU time. Processes have 9 GB of
-  memory. **–** was not asked.
-- **Rounds** are fewer where 20 s of CPU time were spent. The first call is not timed: at a new length,
-  whyword's compares its recorded run with an untouched one, which takes a forward pass more.
+- A cell **> N** was given up after 50 s of CPU time. **not run (≈ N s)** was not begun: by the multiple of
+  the next shorter prompt, a call would take more than half a minute of CPU time. **> N GB**: the process
+  may not have more memory. **–** was not asked.
+- **Rounds** are fewer where 16 s of CPU time were spent. The first call is not timed: at a new length,
+  whyword's compares its recorded run with an untouched one, which takes a forward pass more. Of integrated
+  gradients, occlusion and ablation, which run the network tens or hundreds of times, the first call counts.
 - **Memory** is the peak of the process beyond that of the forward pass, without what a tool made at an
   earlier call and keeps (gradients of all weights, for instance).
 - Direct logit attribution is whyword's `logit`, written by hand from each tool's activations. What it costs a

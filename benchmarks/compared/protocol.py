@@ -25,11 +25,11 @@ from typing import Any
 
 import torch
 
-LONGEST_CALL = 60
+LONGEST_CALL = 50
 """CPU seconds after which a call is given up."""
 LONGEST_EXPECTED = 30
 """CPU seconds of a call, by what the next shorter prompt took, beyond which it is not begun."""
-ENOUGH = 20
+ENOUGH = 16
 """CPU seconds after which no further round is begun."""
 CHEAP = 5
 """CPU seconds up to which memory is read from a second call, without what the first one made and keeps."""
@@ -71,7 +71,7 @@ def answer(driver: str, asked: dict[str, Any]) -> dict[str, Any]:
         )
         costs: list[dict[str, Any]] = []
         for question in asked["lengths"]:
-            costs.append(measure(explain, plain, question, costs))
+            costs.append(measure(explain, plain, question, costs, name in slow))
         rows = [score(explain, row) if row["few"] or name not in slow else None for row in asked["rows"]]
         found["methods"][name] = {"costs": costs, "rows": rows}
         print(driver, name, [each.get("multiple", each) for each in costs], file=sys.stderr)
@@ -131,12 +131,17 @@ def read_answer(given: Any) -> tuple[list[float], float]:
 
 
 def measure(
-    explain: Callable[..., Any], plain: Any, question: dict[str, Any], shorter: list[dict[str, Any]]
+    explain: Callable[..., Any],
+    plain: Any,
+    question: dict[str, Any],
+    shorter: list[dict[str, Any]],
+    slow: bool = False,
 ) -> dict[str, Any]:
     """Measure CPU time in turns with the forward pass, extra peak memory, and the error of the sum.
 
-    The first call of both is not timed: it gives scores and memory. A call that takes too long has a lower
-    bound instead; one that would, by what the next shorter prompt took, is not begun.
+    The first call of both gives scores and memory, and is timed for slow methods alone, of many passes in a
+    call. A call that takes too long has a lower bound instead; one that would, by what the next shorter
+    prompt took, is not begun.
     """
     ids = torch.tensor([question["ids"]])
 
@@ -160,10 +165,10 @@ def measure(
         return {**about, "failed": describe(error)}
     if len(scores) != len(question["ids"]):
         return {**about, "failed": f"{len(scores)} scores of {len(question['ids'])} tokens"}
-    if first < CHEAP:
+    if first < CHEAP and not slow:
         held, most = watch(forward, None)[1], watch(explain, question)[1]
-    times, spent = list[tuple[float, float]](), 0.0
-    while len(times) < question["rounds"] and (not times or spent < ENOUGH):
+    times, spent = [(unit, first)] if slow else [], 0.0
+    while not slow and len(times) < question["rounds"] and (not times or spent < ENOUGH):
         times.append((clock(forward, None)[0], clock(explain, question)[0]))
         spent += sum(times[-1])
     return {
@@ -212,6 +217,13 @@ def limit_memory(gigabytes: float) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (int(gigabytes * 1e9),) * 2)
 
 
+def read_memory_limit() -> float:
+    """Give the gigabytes that this process may have (Linux)."""
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_DATA)[0] / 1e9
+
+
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
     """Stop what takes more CPU time than that."""
@@ -231,7 +243,7 @@ def limited(seconds: float) -> Iterator[None]:
 def describe(error: Exception) -> str:
     """Describe an error in a line."""
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-        return "more memory than was allowed"
+        return f"> {read_memory_limit():g} GB"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0][:200] if lines else 'no message'}"
 
