@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from whyword.corpus.aggregates import aggregate
 from whyword.corpus.row_index import index_rows, read_shard
 from whyword.corpus.row_sources import open_source
 from whyword.corpus.run_journal import read_shard_lines
+from whyword.models.catalogue import CATALOGUE
+from whyword.pipeline.model_source import ModelSource
 from whyword.trace.memory_plan import Request, estimate
 
 import toy_tokenizers
@@ -168,6 +171,14 @@ def test_processes_and_shares_write_the_same_bytes(
     assert shards(tmp_path / "shares") == shards(whole)
     assert run.finished
     assert (tmp_path / "shares" / "summary.json").exists()
+
+
+def test_every_description_can_be_sent_to_workers(model: whyword.Model) -> None:
+    for entries in CATALOGUE.values():
+        assert pickle.loads(pickle.dumps(entries)) == entries
+    sent = pickle.loads(pickle.dumps(ModelSource(model))).open()
+    prompt = PROMPTS[0]
+    assert whyword.explain(sent, prompt).to_dict() == whyword.explain(model, prompt).to_dict()
 
 
 def test_a_killed_run_goes_on_and_is_the_same(

@@ -18,7 +18,6 @@ Numbers are given by the config attribute that holds them. A path `a|b` means a,
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 __all__ = ["Architecture", "Attention", "Experts", "Mlp", "Norm", "Stack", "Sublayer", "ValueLayout"]
 
@@ -45,7 +44,7 @@ class ValueLayout:
     """einops pattern of its last axis: `part` (query, key, value), `dim`, and the axes of heads in order."""
     part: int = 0
     """Which part is the value."""
-    sizes: Mapping[str, int | str] = field(default_factory=lambda: MappingProxyType({}))
+    sizes: Mapping[str, int | str] = field(default_factory=dict)
     """Sizes of axes, as numbers or config attributes; `dim` is known, and one more can be inferred."""
 
 
@@ -136,5 +135,5 @@ class Architecture:
     """Name of the network's buffer that is added to the logits (Marian, BART)."""
     logit_cap: str | None = None
     """Config attribute c of a cap on the logits, x ↦ c · tanh(x / c): what is explained is x."""
-    expects: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    expects: Mapping[str, object] = field(default_factory=dict)
     """Config attributes, with the values that this description was written for."""
