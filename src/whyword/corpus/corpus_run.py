@@ -5,8 +5,8 @@ can be killed at any time; started again, it goes on with the shards that have n
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -30,7 +30,7 @@ from .row_index import Index, index_rows, read_shard, require_sound
 from .row_sources import open_source
 from .run_journal import ShardJournal, ShardLine, name_journal, open_shards, read_part
 from .shard_files import name_shard, require_form
-from .shard_work import FinishedShard, ShardSettings, ShardWork
+from .shard_work import ShardSettings, ShardWork
 from .summary import write_summary
 
 if TYPE_CHECKING:
@@ -208,10 +208,8 @@ def _work(engine: Engine, index: Index, work: ShardWork, shards: ShardJournal, p
     if done:
         _logger.info("%s: %s rows are done, resuming.", shards.folder, f"{done:,}")
     report("rows", done, total)
-    results: Iterator[tuple[int, FinishedShard]] = engine.map(
-        Job(partial(read_shard, index), work.begin), waiting
-    )
-    try:
+    results = engine.map(Job(partial(read_shard, index), work.begin), waiting)
+    with closing(results):
         for number, finished in results:
             for line in finished.said:
                 _logger.warning("Shard %d: %s", number, line)
@@ -224,6 +222,3 @@ def _work(engine: Engine, index: Index, work: ShardWork, shards: ShardJournal, p
             )
             done += finished.rows
             report("rows", done, total)
-    finally:
-        with suppress(AttributeError):
-            results.close()  # type: ignore[attr-defined]

@@ -5,14 +5,23 @@ made ready once (loaded its model), and yields results as they are finished, in 
 what becomes of it is the run's own business: engines know nothing of models.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import InputError
 
-__all__ = ["ENGINES", "Engine", "Job", "Workers", "choose_engine", "put_in_order", "read_resources"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "Job",
+    "Workers",
+    "choose_engine",
+    "count_threads",
+    "put_in_order",
+    "read_resources",
+]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -38,8 +47,8 @@ class Engine(Protocol):
     def call(self, function: Callable[[], Result]) -> Result:
         """Call a function once, where a worker would be: with what a worker has."""
 
-    def map(self, job: Job[Any, Result], numbers: Sequence[int]) -> Iterator[tuple[int, Result]]:
-        """Yield the number and the result of every piece, as they are finished."""
+    def map(self, job: Job[Any, Result], numbers: Sequence[int]) -> Generator[tuple[int, Result], None, None]:
+        """Yield the number and the result of every piece, as they are finished; closed, it stops workers."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,15 @@ def choose_engine(name: str, workers: Workers | int) -> Engine:
     return LocalEngine(workers)
 
 
+def count_threads(name: str, workers: Workers) -> int:
+    """Count the threads that each worker of an engine computes with: last digits depend on them."""
+    if workers.threads is not None or name != "local" or workers.count > 1:
+        return workers.threads or 1
+    import torch
+
+    return torch.get_num_threads()
+
+
 def read_resources(text: str | None) -> dict[str, float]:
     """Read what Ray reserves for each worker: "num_gpus=1,num_cpus=2"."""
     found: dict[str, float] = {}
@@ -94,7 +112,7 @@ def read_resources(text: str | None) -> dict[str, float]:
 
 def put_in_order(
     numbers: Sequence[int], finished: Iterable[tuple[int, Result]]
-) -> Iterator[tuple[int, Result]]:
+) -> Generator[tuple[int, Result], None, None]:
     """Yield results in the order of `numbers`; one that is early waits for those before it."""
     early: dict[int, Result] = {}
     waiting = iter(numbers)

@@ -1,12 +1,14 @@
 """The work of a run on this machine: in this process, or in several."""
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import Any, TypeVar
 
 from ..errors import InputError
@@ -34,7 +36,7 @@ class LocalEngine:
         with computing_with(self.workers.threads):
             return function()
 
-    def map(self, job: Job[Any, Result], numbers: Sequence[int]) -> Iterator[tuple[int, Result]]:
+    def map(self, job: Job[Any, Result], numbers: Sequence[int]) -> Generator[tuple[int, Result], None, None]:
         """Do piece after piece here, or as many at once as there are processes."""
         if self.workers.count > 1:
             yield from self._share(job, numbers)
@@ -85,11 +87,20 @@ def _begin(begin: Callable[[], Callable[[Any], Any]], threads: int) -> None:
     """Make this process ready; why it cannot be is told with the first piece."""
     import torch
 
+    Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     try:
         _held.append(begin())
     except Exception as error:  # an initializer that raises breaks the pool without a word
         _refused.append(error)
+
+
+def _end_with_parent() -> None:
+    """End when the process that runs the whole dies: a killed one cannot end its workers."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(item: Any) -> Any:

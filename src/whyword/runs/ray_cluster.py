@@ -10,7 +10,7 @@ import pickle
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -80,7 +80,7 @@ class RayEngine:
             result: Result = ray.get(task.remote(ray.put(function), self.workers.threads or 1))
         return result
 
-    def map(self, job: Job[Any, Result], numbers: Sequence[int]) -> Iterator[tuple[int, Result]]:
+    def map(self, job: Job[Any, Result], numbers: Sequence[int]) -> Generator[tuple[int, Result], None, None]:
         """Let actors do the pieces, and yield what they send back.
 
         A piece whose actor or node died is not sent back. Ray Data goes on with the others, and those that
