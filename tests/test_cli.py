@@ -731,7 +731,7 @@ def test_choices_of_options_are_those_of_the_library() -> None:
     from whyword.alignment.symmetry import SYMMETRISATIONS
     from whyword.alignment.token_scores import STEPS
     from whyword.alignment.words import WORDS
-    from whyword.cli.commands.align import AlignmentMethod, Choice, LineFormat, Step, Way, Words
+    from whyword.cli.alignment_options import AlignmentMethod, Choice, LineFormat, Step, Way, Words
     from whyword.cli.commands.evaluate import ConventionsName, EvidenceKind
     from whyword.cli.commands.explain import By
     from whyword.cli.commands.translate import TranslationBy

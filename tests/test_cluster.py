@@ -16,6 +16,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import toy_translators
 import whyword
 from whyword.attribute import plan_methods
 from whyword.cli import application
@@ -236,6 +237,40 @@ def test_a_model_that_workers_cannot_find(cluster: Any, source: Path, tmp_path: 
         )
     assert caught.value.remedy
     assert not (tmp_path / "out" / "settings.json").exists()
+
+
+def test_alignments_of_files_are_the_same_on_ray(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from whyword.alignment.file_runs import align_files
+    from whyword.alignment.method_choice import choose_settings
+    from whyword.runs.engine import Workers
+
+    monkeypatch.setattr("whyword.alignment.word_scores._AHEAD", 5)
+    tokenizer = toy_translators.make_m2m_100(tmp_path)
+    tokenizer.tgt_lang = "en"
+    model = toy_translators.load_tiny(tokenizer)
+    sides = tmp_path / "source", tmp_path / "target"
+    sides[0].write_bytes(b"".join(b"Die Bank ist alt" + b" alt" * (each % 4) + b"\n" for each in range(38)))
+    sides[1].write_bytes(b"".join(b"The bank is old" + b" old" * (each % 3) + b"\n" for each in range(37)))
+    settings = choose_settings(model, "combined", None, "output")
+    here = align_files([model], sides, tmp_path / "here", settings, form="jsonl", workers=Workers(threads=1))
+
+    def die(what: str, done: int, _total: int | None) -> None:
+        if what == "pairs" and done >= 10:
+            raise KeyboardInterrupt
+
+    there: dict[str, Any] = {"form": "jsonl", "engine": "ray", "workers": Workers(1, 1, cluster.address)}
+    with listen(die), pytest.raises(KeyboardInterrupt):
+        align_files([model], sides, tmp_path / "there", settings, **there)
+    assert not (tmp_path / "there").exists()
+    again = align_files([model], sides, tmp_path / "there", settings, **there)
+    assert again.speed.pairs < here.speed.pairs == 37
+    assert again.speed.multiple is not None
+    for end in ("", ".skipped"):
+        assert (tmp_path / f"here{end}").read_bytes() == (tmp_path / f"there{end}").read_bytes()
+    assert again.skipped == here.skipped
+    assert here.skipped.first == [(38, "only the source has this line")]
 
 
 def test_evaluations_and_surveys_are_the_same_on_ray(cluster: Any, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ different settings are never mixed.
 
 import json
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
@@ -23,6 +24,7 @@ _ABSENT = object()
 """Marks a setting that is not set."""
 _SHOWN = 80
 """Most characters shown of a value."""
+_CHUNK = 1 << 20
 _BEFORE = 20
 """Characters shown before the first one that differs."""
 
@@ -118,9 +120,14 @@ def repair(path: Path) -> None:
     if not path.exists():
         return
     with path.open("rb+") as file:
-        content = file.read()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
+        end = start = file.seek(0, os.SEEK_END)
+        whole = 0
+        while start and not whole:  # from its end, since it may not fit into memory
+            before, start = start, max(0, start - _CHUNK)
+            file.seek(start)
+            found = file.read(before - start).rfind(b"\n") + 1
+            whole = start + found if found else 0
+        if whole < end:
             _logger.warning("%s: the last line is incomplete; it is computed again.", path)
             file.truncate(whole)
 

@@ -1,7 +1,6 @@
 """whyword align: which word of the source each word of a translation comes from."""
 
 import sys
-from enum import Enum
 from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +8,30 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...errors import InputError
-from ..interruption import count_lines, say_kept, when_stopped
+from ..alignment_options import (
+    AlignedFiles,
+    AlignmentMethod,
+    BlockNumber,
+    Choice,
+    FileThreads,
+    FormatChoice,
+    LineFormat,
+    LinkChoice,
+    MethodChoice,
+    NullShare,
+    RecallShare,
+    ReverseModel,
+    SourceFile,
+    Step,
+    StepChoice,
+    TargetFile,
+    Way,
+    WayChoice,
+    WordChoice,
+    Words,
+)
+from ..engine_options import ClusterAddress, EngineChoice, EngineName, Resources, WorkerCount
+from ..interruption import say_kept, when_stopped
 from ..options import SourceLanguage, TargetLanguage, TranslationModel
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 from ..sources import open_models, read_text
@@ -17,66 +39,11 @@ from ..sources import open_models, read_text
 if TYPE_CHECKING:
     from ...alignment.word_scores import Settings
     from ...models import Model
+    from ...runs.engine import Workers
 
 __all__ = ["align"]
 
-
-class AlignmentMethod(str, Enum):
-    """The names of alignment.method_choice.ALIGNMENT_METHODS, which is not imported for --help."""
-
-    combined = "combined"
-    attention = "attention"
-    vector_norms = "vector-norms"
-    distance = "distance"
-    smoothgrad = "smoothgrad"
-    logit = "logit"
-    logit_raw = "logit-raw"
-    alti_logit = "alti-logit"
-
-
-class Step(str, Enum):
-    """The names of alignment.token_scores.STEPS."""
-
-    output = "output"
-    input = "input"
-
-
-class Way(str, Enum):
-    """The names of alignment.symmetry.SYMMETRISATIONS."""
-
-    scores = "scores"
-    intersection = "intersection"
-    union = "union"
-    grow_diag = "grow-diag"
-    grow_diag_final = "grow-diag-final"
-
-
-class Choice(str, Enum):
-    """The names of alignment.linking.CHOICES."""
-
-    mutual = "mutual"
-    best = "best"
-
-
 _STDOUT = "-"
-
-
-class Words(str, Enum):
-    """The names of alignment.words.WORDS."""
-
-    auto = "auto"
-    spaces = "spaces"
-    characters = "characters"
-
-
-class LineFormat(str, Enum):
-    """The names of alignment.line_formats.LINE_FORMATS."""
-
-    pharaoh = "pharaoh"
-    pharaoh_1 = "pharaoh-1"
-    talp = "talp"
-    naacl = "naacl"
-    jsonl = "jsonl"
 
 
 @reporting
@@ -84,109 +51,26 @@ def align(
     text: Annotated[str | None, typer.Argument(metavar="SOURCE", help="A sentence.")] = None,
     translation: Annotated[str | None, typer.Argument(metavar="TRANSLATION", help="Its translation.")] = None,
     model: TranslationModel = None,
-    source: Annotated[
-        Path | None,
-        typer.Option("--source", metavar="FILE", help="Sentences, one per line; - is standard input."),
-    ] = None,
-    target: Annotated[
-        Path | None,
-        typer.Option(
-            "--target", metavar="FILE", help="Their translations; if both are -, with a tab between."
-        ),
-    ] = None,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Links of files, - is standard output; one pair as .json, .html, .png, .svg, .csv, .talp or "
-            ".pharaoh. May be given several times.",
-        ),
-    ] = None,
-    method: Annotated[
-        AlignmentMethod,
-        typer.Option(
-            "--method",
-            metavar="METHOD",
-            help="combined, attention, vector-norms, distance, smoothgrad, logit, logit-raw or alti-logit.",
-        ),
-    ] = AlignmentMethod.combined,
-    block: Annotated[
-        int | None,
-        typer.Option(
-            "--block", min=1, metavar="N", help="Read one decoder block.", show_default="all, or the best"
-        ),
-    ] = None,
-    step: Annotated[
-        Step,
-        typer.Option(
-            "--step",
-            metavar="output|input",
-            help="Read attention where a word is produced, or where it is consumed.",
-        ),
-    ] = Step.output,
-    links: Annotated[
-        Choice,
-        typer.Option(
-            "--links",
-            metavar="mutual|best",
-            help="Link words that are each other's best, and more by --recall; or every word.",
-        ),
-    ] = Choice.mutual,
-    recall: Annotated[
-        float | None,
-        typer.Option(
-            "--recall",
-            metavar="R",
-            help="From 0, only words that are each other's best, to 1: more links, fewer of them right.",
-            show_default="0.6",
-        ),
-    ] = None,
-    null: Annotated[
-        float | None,
-        typer.Option(
-            "--null",
-            metavar="N",
-            help="Words with less evidence than this, 0 to 1, have no counterpart.",
-            show_default="0.2",
-        ),
-    ] = None,
-    words: Annotated[
-        Words | None,
-        typer.Option(
-            "--words",
-            metavar="auto|spaces|characters",
-            help="Where words end: by what a text looks like, at spaces, or after each character of scripts "
-            "without spaces.",
-            show_default="auto, of files spaces",
-        ),
-    ] = None,
-    form: Annotated[
-        LineFormat,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="Of links of files: pharaoh (words count from 0), pharaoh-1, talp, naacl (from 1) or jsonl.",
-        ),
-    ] = LineFormat.pharaoh,
-    reverse_model: Annotated[
-        str | None,
-        typer.Option(
-            "--reverse-model", metavar="MODEL", help="One of the other direction, to symmetrise with."
-        ),
-    ] = None,
-    symmetrise: Annotated[
-        Way,
-        typer.Option(
-            "--symmetrise",
-            metavar="WAY",
-            help="How both directions are symmetrised: by scores, or by links (intersection, union, "
-            "grow-diag, grow-diag-final).",
-        ),
-    ] = Way.scores,
+    source: SourceFile = None,
+    target: TargetFile = None,
+    output: AlignedFiles = None,
+    method: MethodChoice = AlignmentMethod.combined,
+    block: BlockNumber = None,
+    step: StepChoice = Step.output,
+    links: LinkChoice = Choice.mutual,
+    recall: RecallShare = None,
+    null: NullShare = None,
+    words: WordChoice = None,
+    form: FormatChoice = LineFormat.pharaoh,
+    reverse_model: ReverseModel = None,
+    symmetrise: WayChoice = Way.scores,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
+    engine: EngineChoice = EngineName.local,
+    workers: WorkerCount = 1,
+    threads: FileThreads = None,
+    address: ClusterAddress = None,
+    resources: Resources = None,
     dtype: Dtype = None,
     allow: Allow = None,
     json: Json = False,
@@ -194,6 +78,7 @@ def align(
 ) -> None:
     """Align the words of a translation with those of its source: of two texts, or of files line by line."""
     from ...document.kinds import ALIGNMENT_SCHEMA
+    from ...runs.engine import Workers, read_resources
     from ...view.saving import require_format
 
     files = source is not None or target is not None
@@ -206,9 +91,16 @@ def align(
         raise InputError(
             "No model was named.", "Name a translation model, such as -m Helsinki-NLP/opus-mt-zh-en."
         )
+    crew = Workers(workers, threads, address, read_resources(resources))
     if files:
         sides, files_written = _require_files(source, target, output)
+        _require_engine(sides, engine.value, crew)
     else:
+        if crew != Workers() or engine is not EngineName.local:
+            raise InputError(
+                "There are options of workers, and one sentence.",
+                "They are for files: leave --engine, --workers, --threads, --address and --resources out.",
+            )
         if translation is None:
             raise InputError(
                 "There is no translation.", 'Give it second: whyword align "..." "..." -m MODEL.'
@@ -230,9 +122,8 @@ def align(
         settings = choose_settings(require_translator(loaded[0]), method.value, block, step.value, linking)
         if files:
             split = Words.spaces if words is None else words
-            _align_files(
-                loaded, sides, files_written, settings, (form.value, languages, symmetrise.value, split.value)
-            )
+            written = form.value, languages, symmetrise.value, split.value
+            _align_files(loaded, sides, files_written, settings, written, (engine.value, crew))
             return
         split = Words.auto if words is None else words
         pair = text or "", translation or ""
@@ -265,24 +156,44 @@ def _require_files(
     return sides, output
 
 
+def _require_engine(sides: tuple[Path, Path], engine: str, workers: "Workers") -> None:
+    """Refuse what no engine does, before a model is loaded."""
+    from ...alignment.parallel_files import require_shareable
+    from ...runs.engine import choose_engine
+
+    choose_engine(engine, workers)
+    require_shareable(sides, engine, workers)
+
+
 def _align_files(
     models: "list[Model]",
     sides: tuple[Path, Path],
     outputs: list[Path],
     settings: "Settings",
     written: tuple[str, tuple[str | None, str | None], str, str],
+    where: "tuple[str, Workers]",
 ) -> None:
     """Align files, and say how fast it was and what was skipped."""
     from rich.markup import escape
 
     from ...alignment.file_runs import align_files
+    from ...alignment.finished_windows import count_finished, name_part
 
     form, languages, way, words = written
     output, *copies = outputs
-    part = output.with_name(f"{output.name}.part")
-    with when_stopped(lambda: say_kept(part, max(0, count_lines(part) - 1), "lines")):
+    part = name_part(output)
+    with when_stopped(lambda: say_kept(part, count_finished(part), "lines")):
         done = align_files(
-            models, sides, output, settings, form=form, languages=languages, way=way, words=words
+            models,
+            sides,
+            output,
+            settings,
+            form=form,
+            languages=languages,
+            way=way,
+            words=words,
+            engine=where[0],
+            workers=where[1],
         )
     for copied in copies:
         copyfile(output, copied)
