@@ -737,7 +737,7 @@ def test_choices_of_options_are_those_of_the_library() -> None:
     from whyword.cli.commands.translate import TranslationBy
     from whyword.data import EVIDENCE_KINDS
     from whyword.evaluation.conventions import CONVENTIONS
-    from whyword.results.prompt_parts import UNITS
+    from whyword.results.token_groups import UNITS
     from whyword.view.grid import VIEWS
     from whyword.view.translation_grid import TRANSLATION_VIEWS
 

@@ -336,16 +336,28 @@ def test_a_batch_that_does_not_fit_is_halved_and_says_so(
 
 def test_parts_turns_and_answers(model: whyword.Model, tmp_path: Path) -> None:
     filled = {"prompt": "{documents} the {word}", "parts": {"documents": ["a dog", "the cat"], "word": "mat"}}
-    rows = [filled, {**filled, "answer": "cat sat"}, {"prompt": "the cat sat", "parts": {"cat": [4, 7]}}]
+    spanned = {"prompt": "the cat sat", "parts": {"cat": [4, 7]}}
+    rows = [filled, {**filled, "answer": "cat sat"}, spanned, {**spanned, "answer": "on the mat"}]
     path = write(tmp_path / "rows.jsonl", rows)
     run = whyword.run(model, path, tmp_path / "out", start="tokenizer")
-    one, answered, spans = run.records()
+    one, answered, spans, both = run.records()
     names = ["documents[0]", "template", "documents[1]", "word"]
     assert {*one["parts"]} >= {*names}
     assert sum(one["part_scores"]) == pytest.approx(sum(one["scores"]), abs=1e-5)
     assert "answer so far" in answered["parts"]
     assert answered["target"]["text"] == " cat sat"
     assert {*spans["parts"]} >= {"cat", "elsewhere"}
+    assert {*both["parts"]} >= {"cat", "elsewhere", "answer so far"}
+    for record in (one, spans, both):
+        again = run[record["id"]].by("part")
+        assert (again.by, list(again.names)) == ("part", record["parts"])
+        assert again.scores == pytest.approx(record["part_scores"], abs=1e-6)
+    shown_by = run["3"].by("part")
+    assert dict(zip(shown_by.names, shown_by.texts, strict=True)) == {"cat": "cat", "elsewhere": "the … sat"}
+    command = ["explain", "--from", str(tmp_path / "out"), "--id", "3", "--by", "part"]
+    shown = CliRunner().invoke(application, command)
+    assert shown.exit_code == 0, shown.stderr
+    assert "elsewhere" in shown.stdout
     prompt = whyword.fill(filled["prompt"], **filled["parts"])
     total = whyword.explain_continuation(model, prompt, "cat sat", foil=None).sum()
     torch.testing.assert_close(run["2"].scores, total.scores, rtol=1e-5, atol=1e-5)

@@ -15,7 +15,7 @@ from whyword.data.dataset_names import SOURCES
 from whyword.data.source_suite import SOURCE_COUNT, make_sources
 from whyword.errors import InputError
 from whyword.ledger import Target
-from whyword.results.prompt_parts import UNITS
+from whyword.results.token_groups import UNITS
 
 import toy_tokenizers
 from families import build

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..models.model import Model
 from ..pipeline.model_source import ModelSource, find_model
 from ..pipeline.one_prompt import list_methods, require_decoder, require_depth
-from ..results.prompt_parts import UNITS
+from ..results.token_groups import UNITS
 from ..runs.engine import Engine, Job, Workers, choose_engine
 from ..runs.progress import report
 from ..runs.single_writer import write_file_alone

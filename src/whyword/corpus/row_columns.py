@@ -14,6 +14,7 @@ import torch
 
 from ..errors import InputError
 from ..results.explanation import Explanation
+from ..results.token_groups import name_parts
 from .row_index import ShardRow
 
 __all__ = ["COLUMNS", "KEPT", "Column", "Kept", "carry", "list_columns", "make_failure", "make_record"]
@@ -60,7 +61,7 @@ COLUMNS: Mapping[str, Column] = {
     "token_special": Column("[bool]", "Whether it marks structure rather than text."),
     "token_roles": Column("[text]", "Who speaks; null where the prompt is not a chat."),
     "token_turns": Column("[int]", "Index of the chat turn; null where the prompt is not a chat."),
-    "token_parts": Column("[text]", "The named part of the prompt; null where it has none."),
+    "token_parts": Column("[text]", "The named part of the prompt, or span; null where it has none."),
     "start": Column("text", "How the start of text was chosen."),
     "forced": Column("int", "How many of the last tokens target and foil share."),
     "position": Column("int", "Index of the token whose next token is explained."),
@@ -161,6 +162,8 @@ def make_record(
         **_describe_tokens(explained),
         **_describe_ledger(explained),
     }
+    if isinstance(by, Mapping):
+        record["token_parts"] = name_parts(tokens, by, prompt)
     if keep != "scores":
         record |= _describe_blocks(explained)
     if keep == "flow":

@@ -9,7 +9,8 @@ from ..ledger import Target
 from ..models.model import Model
 from ..results.comparison import Comparison
 from ..results.part_comparison import NO_SOURCES, PartComparison, PartFaithfulness, compare_divided
-from ..results.prompt_parts import PromptParts, list_parts
+from ..results.prompt_parts import PromptParts
+from ..results.token_groups import list_parts
 from .one_prompt import Word, compare, list_methods
 
 __all__ = ["COMPARED_BY_PART", "compare_parts"]

@@ -20,7 +20,7 @@ from ..ledger import Target
 from ..models.model import Model
 from ..results.comparison import Comparison
 from ..results.explanation import Explanation
-from ..results.prompt_parts import list_parts
+from ..results.token_groups import list_parts
 from ..runs.batches import cut_batches, run_batches
 from ..runs.progress import report
 from ..tokens import Tokens

@@ -20,7 +20,7 @@ from ..models.model import Model
 from ..results.comparison import Comparison
 from ..results.explanation import Explanation
 from ..results.prediction import Choice, Prediction
-from ..results.prompt_parts import list_parts
+from ..results.token_groups import list_parts
 from ..tokens import Tokens
 from ..trace import Places, Plan, Readout, Trace, record
 from ..trace.memory_plan import Request, make_plan

@@ -10,7 +10,8 @@ from ..document.kinds import SUPPORT_SCHEMA
 from ..document.numbers import misfit, require_length
 from ..errors import InputError
 from .part_comparison import NO_SOURCES
-from .prompt_parts import ANSWERED, PartScore, PromptParts, ScoredParts
+from .prompt_parts import PartScore, PromptParts, ScoredParts
+from .token_groups import ANSWERED
 
 __all__ = ["UNSUPPORTED", "AnswerSupport", "ExplainedRow", "SupportColumn", "SupportRow", "make_support"]
 

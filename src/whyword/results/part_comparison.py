@@ -14,8 +14,9 @@ from ..document.numbers import require_length
 from ..errors import InputError
 from ..view.sentences import worded
 from .prediction import Choice
-from .prompt_parts import ANSWERED, ELSEWHERE, START, PromptParts
+from .prompt_parts import PromptParts
 from .shown import Shown
+from .token_groups import ANSWERED, ELSEWHERE, START
 
 __all__ = [
     "NO_SOURCES",

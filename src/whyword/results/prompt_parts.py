@@ -1,7 +1,6 @@
 """Scores by part of the prompt: sums over tokens, so they add up like tokens do; and their JSON document."""
 
-from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -9,38 +8,19 @@ from annotated_types import MinLen
 from jaxtyping import Float
 from torch import Tensor
 
-from ..ask.filled_prompt import TEMPLATE
 from ..attribute.flow import Flow
 from ..attribute.methods import Measure
 from ..document.kinds import PARTS_SCHEMA
 from ..errors import InputError
 from ..ledger import Ledger
 from ..tokens import Tokens
-from ..tokens.segments import SPLITTERS, Segment, find_segment, name_spans, split_text, trim_span
+from ..tokens.segments import trim_span
 from ..view.sentences import worded
 from .prediction import Choice
 from .shown import Shown
+from .token_groups import ANSWERED, START, UNITS, Group, gather, group_tokens
 
-__all__ = [
-    "ANSWERED",
-    "ELSEWHERE",
-    "START",
-    "UNITS",
-    "Divisible",
-    "PartScore",
-    "PromptParts",
-    "ScoredParts",
-    "list_parts",
-]
-
-START = "start"
-"""What the start of text is called."""
-ANSWERED = "answer so far"
-"""What the tokens of an answer are called that come before those that are explained."""
-ELSEWHERE = "elsewhere"
-"""What tokens in no named span are called."""
-UNITS = ("word", *SPLITTERS, "turn", "part")
-"""What a prompt can be divided into."""
+__all__ = ["Divisible", "PartScore", "PromptParts", "ScoredParts"]
 
 
 @dataclass(frozen=True)
@@ -165,7 +145,7 @@ class Divisible:
     def divide(self, parts: str | Mapping[str, Any] | None, prompt: int | None = None) -> PromptParts:
         """Do the same; `parts`: a unit, or spans. Tokens from index `prompt` on are the answer so far."""
         assert parts is not None
-        by, groups = _group_tokens(self.tokens.first(prompt or len(self.tokens)), parts)
+        by, groups = group_tokens(self.tokens.first(prompt or len(self.tokens)), parts)
         groups += [(ANSWERED, ANSWERED)] * (len(self.tokens) - len(groups))
         return PromptParts(
             model=self.model,
@@ -183,98 +163,17 @@ class Divisible:
     def list_words(self, parts: str | Mapping[str, Any], prompt: int) -> list[tuple[int, PartScore]]:
         """List the words of the prompt, each with the index of its part: they add up to the score of that."""
         tokens = self.tokens.first(prompt)
-        groups = _group_tokens(tokens, parts)[1]
+        groups = group_tokens(tokens, parts)[1]
         words = [((group, token.word), "") for group, token in zip(groups, tokens, strict=False)]
-        order = list(_gather(groups))
-        parts_of_words = [order.index(group) for (group, _), _ in _gather(words)]
+        order = list(gather(groups))
+        parts_of_words = [order.index(group) for (group, _), _ in gather(words)]
         return list(zip(parts_of_words, _add_up(tokens, self.scores.double().tolist(), words), strict=True))
-
-
-Group = tuple[Any, str]
-"""What tokens of one part have in common, and its name; "" is named by its text."""
-
-
-def _group_tokens(tokens: Tokens, parts: str | Mapping[str, Any]) -> tuple[str, list[Group]]:
-    """Say which part every token is in, and what the prompt was divided into: a unit, or spans by name."""
-    if not isinstance(parts, str):
-        by, groups = "span", _group_spans(tokens, name_spans(tokens.text, parts))
-    elif parts in SPLITTERS:
-        by, groups = parts, _group_stretches(tokens, parts)
-    elif parts in _GROUPED:
-        by, groups = parts, _GROUPED[parts](tokens)
-    else:
-        raise InputError(f"by is {parts!r}.", f"A prompt is divided by {', '.join(UNITS)}, or by spans=….")
-    return by, [(START, START)] * tokens.start + groups[tokens.start :]
-
-
-def list_parts(tokens: Tokens, parts: str | Mapping[str, Any]) -> list[frozenset[int]]:
-    """List the positions of every part of a prompt; `parts`: a unit of `UNITS`, or spans by name."""
-    _, groups = _group_tokens(tokens, parts)
-    return [frozenset(places) for places in _gather(groups).values()]
-
-
-def _gather(groups: Sequence[Group]) -> dict[Group, list[int]]:
-    """List the positions of every group, in the order of their first tokens."""
-    members: dict[Group, list[int]] = {}
-    for place, group in enumerate(groups):
-        members.setdefault(group, []).append(place)
-    return members
-
-
-def _group_words(tokens: Tokens) -> list[Group]:
-    return [(token.word, "") for token in tokens]
-
-
-def _group_spans(tokens: Tokens, segments: Sequence[Segment]) -> list[Group]:
-    """Put tokens where their first visible character is, which may be elsewhere."""
-    groups: list[Group] = []
-    for token in tokens:
-        index = find_segment(segments, token.start)
-        groups.append((ELSEWHERE, ELSEWHERE) if index is None else (index, segments[index].name))
-    return groups
-
-
-def _group_stretches(tokens: Tokens, unit: str) -> list[Group]:
-    """Put tokens into sentences, lines or paragraphs; spaces and line breaks go to what is before them."""
-    segments = split_text(tokens.text, unit) or (Segment(f"{unit} 1", 0, len(tokens.text)),)
-    starts = [segment.start for segment in segments]
-    places = [max(0, bisect_right(starts, token.start) - 1) for token in tokens]
-    return [(place, segments[place].name) for place in places]
-
-
-def _group_turns(tokens: Tokens) -> list[Group]:
-    if all(token.turn is None for token in tokens):
-        raise InputError(
-            "The prompt has no chat turns.",
-            "Pass chat messages: explain(model, [{'role': 'user', 'content': '…'}]).",
-        )
-    return [
-        (TEMPLATE, TEMPLATE) if token.turn is None else (token.turn, f"turn {token.turn + 1} ({token.role})")
-        for token in tokens
-    ]
-
-
-def _group_parts(tokens: Tokens) -> list[Group]:
-    if all(token.part is None for token in tokens):
-        raise InputError(
-            "The prompt has no named parts.",
-            'Make it with whyword.fill("… {question} …", question="…"), or pass spans={name: (start, end)}.',
-        )
-    return [(token.part or TEMPLATE, token.part or TEMPLATE) for token in tokens]
-
-
-_GROUPED: Mapping[str, Callable[[Tokens], list[Group]]] = {
-    "word": _group_words,
-    "turn": _group_turns,
-    "part": _group_parts,
-}
-"""What the tokens themselves know of."""
 
 
 def _add_up(tokens: Tokens, scores: Sequence[float], groups: Sequence[Group]) -> tuple[PartScore, ...]:
     """Add up scores by group; groups come in the order of their first tokens."""
     parts = []
-    for (_, name), places in _gather(groups).items():
+    for (_, name), places in gather(groups).items():
         own = [tokens[place] for place in places]
         start, end = trim_span(tokens.text, min(t.start for t in own), max(t.end for t in own))
         whole = places[-1] - places[0] + 1 == len(places)

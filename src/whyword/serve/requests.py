@@ -16,7 +16,7 @@ from ..pipeline.one_prompt import compare, explain, predict
 from ..pipeline.one_translation import explain_translation
 from ..results.account import describe_fully
 from ..results.continuation import Continuation
-from ..results.prompt_parts import UNITS
+from ..results.token_groups import UNITS
 from ..tokens import Tokens
 from .access import Limits
 from .posted_prompts import (
