@@ -194,6 +194,27 @@ def test_a_killed_driver_and_a_dead_node(
     assert "taking 2 at a time" in caplog.text
 
 
+def test_an_interrupted_run_leaves_no_process(folder: Path, source: Path, tmp_path: Path) -> None:
+    """Ctrl-C reaches every process of the terminal: the command, and the Ray that it has started."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "whyword", "run", str(source), "--out", str(out), "-m", str(folder)]
+    command += ["--shard-rows", "1", "--start", "tokenizer", "--engine", "ray", "--workers", "1"]
+    with (tmp_path / "said").open("w") as said:
+        running = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+    until = time.monotonic() + 240
+    while time.monotonic() < until and not read_shard_lines(out) and running.poll() is None:
+        time.sleep(0.01)
+    started = psutil.Process(running.pid).children(recursive=True)
+    assert "raylet" in [each.name() for each in started]
+    os.killpg(running.pid, signal.SIGINT)
+    assert running.wait(60) == 130
+    assert not psutil.wait_procs(started, timeout=30)[1]
+    finished = len(read_shard_lines(out))
+    assert 1 <= finished < len(ROWS)
+    again = f"keeps {finished} rows. Go on with: whyword run {source} --out {out}"
+    assert again in (tmp_path / "said").read_text()
+
+
 def test_a_cluster_without_room_for_a_worker(caplog: pytest.LogCaptureFixture) -> None:
     from whyword.runs.ray_cluster import _warn_of_room
 
