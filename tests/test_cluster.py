@@ -251,6 +251,19 @@ def test_a_cluster_that_cannot_be_reached(
     assert len(done.stderr.strip().splitlines()) == 2
 
 
+def test_a_cluster_that_wants_a_token() -> None:
+    """As Ray says it from 2.59 on, where a node or a driver has no token, or another."""
+    from whyword.runs.remote_errors import explain_connection
+
+    refused = ConnectionError("Failed to connect to Ray cluster at first:6379")
+    refused.__cause__ = RuntimeError("Failed to connect to GCS. … Authentication token is missing or incorrect.")
+    found = explain_connection(refused, "first:6379")
+    assert found.wrong == "The Ray cluster at first:6379 wants a token that it is not given."
+    assert "RAY_AUTH_MODE=token" in found.remedy
+    absent = explain_connection(ConnectionError("Failed to connect"), "first:6379")
+    assert absent.wrong == "There is no Ray cluster at first:6379: Failed to connect."
+
+
 def test_a_model_that_workers_cannot_find(cluster: Any, source: Path, tmp_path: Path) -> None:
     with pytest.raises(whyword.ModelError, match="nowhere-at-all") as caught:
         whyword.run(

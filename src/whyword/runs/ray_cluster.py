@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from ..errors import InputError, WhywordError, first_line
 from .engine import Job, Workers
-from .remote_errors import forgiving_deaths, unwrapping
+from .remote_errors import explain_connection, forgiving_deaths, unwrapping
 
 __all__ = ["RayEngine"]
 
@@ -31,6 +31,8 @@ _ROUNDS = 6
 """How often in a row nothing may come of the pieces that are left."""
 _SMALL = 1 << 20
 """Bytes that are sent with every task."""
+_READERS = 2
+"""Pieces that are read at the same time: reading is quick beside the work, and each takes a process."""
 _NAMED = ("num_cpus", "num_gpus", "memory")
 """Resources that Ray has a parameter for; all others are names of a cluster's own."""
 
@@ -60,11 +62,7 @@ class RayEngine:
         try:
             ray.init(**options)
         except Exception as error:
-            where = self.workers.address or "this machine"
-            raise InputError(
-                f"There is no Ray cluster at {where}: {first_line(error)}.",
-                "Start one with `ray start --head`, name its HOST:PORT, or leave the address out.",
-            ) from None
+            raise explain_connection(error, self.workers.address or "this machine") from None
         try:
             _warn_of_room(ray.nodes(), self._reserve())
             with _quiet(ray):
@@ -114,6 +112,7 @@ class RayEngine:
             _make_source(reading, numbers),
             override_num_blocks=len(numbers),
             num_cpus=0,
+            concurrency=_READERS,  # otherwise as many as there are pieces, each in a process of its own
             label_selector={"ray.io/node-id": here},
         )
         with warnings.catch_warnings():

@@ -6,7 +6,20 @@ from typing import Any
 
 from ..errors import InputError, WhywordError, first_line
 
-__all__ = ["forgiving_deaths", "unwrapping"]
+__all__ = ["explain_connection", "forgiving_deaths", "unwrapping"]
+
+
+def explain_connection(error: BaseException, where: str) -> InputError:
+    """Explain why a cluster cannot be connected to: it is not there, or it wants a token."""
+    if any("authentication token" in str(each).lower() for each in _list_causes(error)):
+        return InputError(
+            f"The Ray cluster at {where} wants a token that it is not given.",
+            "Set RAY_AUTH_MODE=token, and put the cluster's token into ~/.ray/auth_token on this machine.",
+        )
+    return InputError(
+        f"There is no Ray cluster at {where}: {first_line(error)}.",
+        "Start one with `ray start --head`, name its HOST:PORT, or leave the address out.",
+    )
 
 
 @contextmanager
@@ -38,17 +51,21 @@ def unwrapping() -> Iterator[None]:
 
 def _find_own(error: BaseException | None) -> WhywordError | None:
     """Find an error of ours inside what Ray raised: as a cause, or as the last lines of its text."""
-    seen: set[int] = set()
+    own = [each for each in _list_causes(error) if isinstance(each, WhywordError)]
+    return own[0] if own else _read_text(str(error))
+
+
+def _list_causes(error: BaseException | None) -> list[BaseException]:
+    """List an error and what it was raised from, each once."""
+    found: list[BaseException] = []
     waiting = [error]
     while waiting:
         each = waiting.pop()
-        if each is None or id(each) in seen:
+        if each is None or any(each is other for other in found):
             continue
-        seen.add(id(each))
-        if isinstance(each, WhywordError):
-            return each
+        found.append(each)
         waiting += [each.__cause__, each.__context__, getattr(each, "cause", None)]
-    return _read_text(str(error))
+    return found
 
 
 def _read_text(text: str) -> WhywordError | None:
