@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ ROWS: list[dict[str, Any]] = [
 ROWS[9]["prompt"] = "the " * 80  # longer than the model has positions for
 ROWS[30]["target"] = " "  # no token
 SHARD = 4
+NOWHERE = partial(os.listdir, "nowhere-at-all")
+"""What no worker can begin with."""
 OPTIONS: dict[str, Any] = {
     "methods": ["flow", "logit"],
     "shard_rows": SHARD,
@@ -256,7 +259,9 @@ def test_a_cluster_that_wants_a_token() -> None:
     from whyword.runs.remote_errors import explain_connection
 
     refused = ConnectionError("Failed to connect to Ray cluster at first:6379")
-    refused.__cause__ = RuntimeError("Failed to connect to GCS. … Authentication token is missing or incorrect.")
+    refused.__cause__ = RuntimeError(
+        "Failed to connect to GCS. … Authentication token is missing or incorrect."
+    )
     found = explain_connection(refused, "first:6379")
     assert found.wrong == "The Ray cluster at first:6379 wants a token that it is not given."
     assert "RAY_AUTH_MODE=token" in found.remedy
@@ -271,6 +276,16 @@ def test_a_model_that_workers_cannot_find(cluster: Any, source: Path, tmp_path: 
         )
     assert caught.value.remedy
     assert not (tmp_path / "out" / "settings.json").exists()
+
+
+def test_a_worker_that_cannot_begin(cluster: Any) -> None:
+    from whyword.runs.engine import Job, Workers, choose_engine
+
+    engine = choose_engine("ray", Workers(1, 1, cluster.address))
+    with engine.working(), pytest.raises(whyword.InputError, match="A worker cannot begin: ") as caught:
+        list(engine.map(Job(str, NOWHERE), range(3)))
+    assert "NotADirectoryError" in caught.value.wrong or "FileNotFoundError" in caught.value.wrong
+    assert "on every node" in caught.value.remedy
 
 
 def test_alignments_of_files_are_the_same_on_ray(

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
@@ -125,12 +125,14 @@ def align_files(
     words: str = "spaces",
     engine: str = "local",
     workers: int | Workers = 1,
+    sources: Sequence[ModelSource] | None = None,
 ) -> FileRun:
     """Align parallel files and write the links of every line, in the order of the lines.
 
     `models`: one, or one of each direction, which are symmetrised by `way`. `-` is standard input or output;
     a run that writes to standard output cannot be resumed. `engine`, `workers`: where lines are aligned (see
-    `run`); links are the same for the same number of threads.
+    `run`); links are the same for the same number of threads. `sources`: where other processes find the
+    models; None: they are sent.
     """
     if form not in LINE_FORMATS:
         raise InputError(f"The format is {form!r}.", f"Formats: {', '.join(LINE_FORMATS)}.")
@@ -140,7 +142,9 @@ def align_files(
     chosen = choose_engine(engine, crew)
     require_shareable(sides, engine, crew)
     known = survey(*sides, look_ahead([settings.method]))
-    work = _Work(tuple(map(ModelSource, models)), settings, languages, way, words, form)
+    alone = engine == "local" and crew.count == 1
+    found = tuple(map(ModelSource, models)) if sources is None or alone else _expect(sources, models)
+    work = _Work(found, settings, languages, way, words, form)
     run = _Run(chosen, work, sides, known, crew.count)
     if output == STANDARD:
         with chosen.working():
@@ -247,6 +251,14 @@ def _require_languages(model: Model, codes: tuple[str | None, str | None]) -> No
             pass
 
 
+def _expect(sources: Sequence[ModelSource], models: Sequence[Model]) -> tuple[ModelSource, ...]:
+    """Say which weights workers must find: those of the models here."""
+    return tuple(
+        replace(source, weights=ModelSource.fingerprint(model))
+        for source, model in zip(sources, models, strict=True)
+    )
+
+
 def _describe(models: Sequence[Model], work: _Work, known: Survey, threads: int) -> dict[str, Any]:
     """Describe a run: it is only resumed with the same settings."""
     return {
@@ -259,6 +271,9 @@ def _describe(models: Sequence[Model], work: _Work, known: Survey, threads: int)
         "languages": work.languages,
         "words": work.words,
         "sentences": known.content,
+        "device": [
+            source.device or model.device.type for source, model in zip(work.models, models, strict=True)
+        ],
         "lines of a window": known.window,
         "threads": threads,
     }

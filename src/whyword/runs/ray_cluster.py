@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from ..errors import InputError, WhywordError, first_line
 from .engine import Job, Workers
-from .remote_errors import explain_connection, forgiving_deaths, unwrapping
+from .remote_errors import explain_connection, forgiving_deaths, telling_own, unwrapping
 
 __all__ = ["RayEngine"]
 
@@ -112,7 +112,7 @@ class RayEngine:
             _make_source(reading, numbers),
             override_num_blocks=len(numbers),
             num_cpus=0,
-            concurrency=_READERS,  # otherwise as many as there are pieces, each in a process of its own
+            concurrency=min(_READERS, len(numbers)),  # otherwise as many as there are pieces, each in a process of its own
             label_selector={"ray.io/node-id": here},
         )
         with warnings.catch_warnings():
@@ -191,7 +191,8 @@ class _Working:
         import torch
 
         torch.set_num_threads(threads)
-        self.work = working.find()()
+        with telling_own():
+            self.work = working.find()()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"number": batch["number"], "result": [self._close(item) for item in batch["item"]]}

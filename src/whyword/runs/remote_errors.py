@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import InputError, WhywordError, first_line
 
-__all__ = ["explain_connection", "forgiving_deaths", "unwrapping"]
+__all__ = ["explain_connection", "forgiving_deaths", "telling_own", "unwrapping"]
 
 
 def explain_connection(error: BaseException, where: str) -> InputError:
@@ -30,6 +30,20 @@ def forgiving_deaths(ray: Any) -> Iterator[None]:
     except ray.exceptions.RayActorError as error:
         if _find_own(error) is not None:
             raise
+
+
+@contextmanager
+def telling_own() -> Iterator[None]:
+    """Make what a worker cannot begin for an error of ours: another would only be tried again."""
+    try:
+        yield
+    except WhywordError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"A worker cannot begin: {type(error).__name__}: {first_line(error)}.",
+            "Give the model by a name or path that is there on every node, with the same packages.",
+        ) from error
 
 
 @contextmanager

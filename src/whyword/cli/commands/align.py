@@ -39,6 +39,7 @@ from ..sources import open_models, read_text
 if TYPE_CHECKING:
     from ...alignment.word_scores import Settings
     from ...models import Model
+    from ...pipeline.model_source import ModelSource
     from ...runs.engine import Workers
 
 __all__ = ["align"]
@@ -108,12 +109,12 @@ def align(
         read_text(f"{text} {translation}")
         for path in output or []:
             require_format(path, ALIGNMENT_SCHEMA)
-    loaded = list(
-        open_models([model, *([reverse_model] if reverse_model else [])], dtype=dtype, allow=allow or [])
-    )
+    names = [model, *([reverse_model] if reverse_model else [])]
+    loaded = list(open_models(names, dtype=dtype, allow=allow or []))
     from ...alignment.aligner import align_pair
     from ...alignment.linking import read_linking
     from ...alignment.method_choice import choose_settings
+    from ...pipeline.model_source import find_model
     from ...pipeline.one_translation import require_translator
 
     linking = read_linking(links.value, recall, null)
@@ -123,7 +124,8 @@ def align(
         if files:
             split = Words.spaces if words is None else words
             written = form.value, languages, symmetrise.value, split.value
-            _align_files(loaded, sides, files_written, settings, written, (engine.value, crew))
+            opened = [find_model(name, crew, dtype=dtype, allow=allow or ()) for name in names]
+            _align_files((loaded, opened), sides, files_written, settings, written, (engine.value, crew))
             return
         split = Words.auto if words is None else words
         pair = text or "", translation or ""
@@ -166,7 +168,7 @@ def _require_engine(sides: tuple[Path, Path], engine: str, workers: "Workers") -
 
 
 def _align_files(
-    models: "list[Model]",
+    models: "tuple[list[Model], list[ModelSource]]",
     sides: tuple[Path, Path],
     outputs: list[Path],
     settings: "Settings",
@@ -184,7 +186,7 @@ def _align_files(
     part = name_part(output)
     with when_stopped(lambda: say_kept(part, count_finished(part), "lines")):
         done = align_files(
-            models,
+            models[0],
             sides,
             output,
             settings,
@@ -194,6 +196,7 @@ def _align_files(
             words=words,
             engine=where[0],
             workers=where[1],
+            sources=models[1],
         )
     for copied in copies:
         copyfile(output, copied)
