@@ -112,7 +112,7 @@ class RayEngine:
             _make_source(reading, numbers),
             override_num_blocks=len(numbers),
             num_cpus=0,
-            concurrency=min(_READERS, len(numbers)),  # otherwise as many as there are pieces, each in a process of its own
+            concurrency=min(_READERS, len(numbers)),  # otherwise all pieces at once
             label_selector={"ray.io/node-id": here},
         )
         with warnings.catch_warnings():
