@@ -129,7 +129,8 @@ def test_the_function_of_a_user_is_the_one_that_runs() -> None:
     network.set_attn_implementation("honest")  # after the model was loaded
     honest.calls = 0
     found = whyword.explain(model, prompt_of(9), target=5, foil=9)
-    assert honest.calls == 4 * len(model.blocks)  # is it causal (two), recorded, untouched
+    # Is it causal (two), recorded, untouched; its biases, as it is and nudged.
+    assert honest.calls == 6 * len(model.blocks)
     assert found.ledger.total == pytest.approx(own_difference(network, prompt_of(9)), abs=1e-5)
     whyword.load(network)
 
@@ -339,7 +340,7 @@ def test_untouched_runs_are_made_once_for_a_kind_of_length() -> None:
     network = build("mistral", torch.float64)  # its window is 5
     lengths = [3, 4, 4, 6, 7, 40, 33, 45, 64, 3]
     assert count_runs(whyword.load(network), lengths) == [2, 1, 1, 2, 1, 2, 1, 1, 2, 1]
-    assert count_runs(whyword.load(network, verify="always"), lengths) == [2] * 10
+    assert count_runs(whyword.load(network, verify="always"), lengths) == [4] * 10
     assert count_runs(whyword.load(network, verify="load"), lengths) == [1] * 10
     with pytest.raises(whyword.InputError, match="verify is 'never'"):
         whyword.load(network, verify="never")

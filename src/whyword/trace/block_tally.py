@@ -5,6 +5,8 @@ the two would keep each other alive, and no run would ever be freed.
 """
 
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -45,6 +47,8 @@ class BlockTally:
         """Whether the attention that runs is an operation of torch, which is pulled back as a whole."""
         self.in_encoder = False
         """Whether the block that is passed is one of the encoder."""
+        self.noted: list[tuple[str, bytes]] | None = None
+        """What is counted as a bias, as a hash, with where; None: that is not asked."""
         self._counts: Counts | None = None
 
     def begin(self, shapes: dict[bool, tuple[int, ...]], device: torch.device) -> Counts:
@@ -55,6 +59,16 @@ class BlockTally:
         }
         self._counts = Counts(biases)
         return self._counts
+
+    def note_bias(self, what: str, constant: Any) -> None:
+        """Note what is counted as a bias, where that is asked."""
+        if self.noted is None:
+            return
+        if isinstance(constant, Tensor):
+            constant = constant.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        else:
+            constant = repr(constant).encode()
+        self.noted.append((what, blake2b(constant).digest()))
 
     def add_bias(self, rows: RowPositions, amounts: Tensor, what: str) -> None:
         """Take what a bias adds."""

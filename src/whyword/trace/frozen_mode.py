@@ -45,6 +45,8 @@ class FreezingMode(TorchFunctionMode):
         super().__init__()
         self._tally = tally
         self._names: dict[Any, str | None] = {}
+        self.noting = False
+        """Whether the block that runs is noted: where gradients are off then, the network itself does so."""
 
     @contextmanager
     def resting(self) -> Iterator[None]:
@@ -73,10 +75,13 @@ class FreezingMode(TorchFunctionMode):
         if name is None or not torch.is_grad_enabled():
             if name == ATTENTION:  # of a block that is noted later
                 self._tally.sees_attention = True
-            return function(*args, **kwargs)
+            if name is None or not self.noting:
+                return function(*args, **kwargs)
         dependent, parameters = [], []
         sort_arguments(args, dependent, parameters)
         sort_arguments(kwargs.values(), dependent, parameters)
+        if not torch.is_grad_enabled():
+            return _follow_held(function, args, kwargs, lost=bool(dependent))
         if parameters:  # they are constants here
             args = tuple(_without_parameters(argument) for argument in args)
             kwargs = {key: _without_parameters(argument) for key, argument in kwargs.items()}
@@ -97,6 +102,7 @@ class FreezingMode(TorchFunctionMode):
             if (
                 not torch.is_grad_enabled()
                 or not inputs.requires_grad
+                or rows_of(inputs) is None  # torch does not show what was before: refused further on
                 or rows_of(outputs) is not None
                 or outputs.shape != inputs.shape
             ):
@@ -124,19 +130,30 @@ class FreezingMode(TorchFunctionMode):
 
 
 @no_type_check
-def _follow_held(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Run an operation that nothing need be pulled back through; what it makes of held values is held too."""
+def _follow_held(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], lost: bool = False
+) -> Any:
+    """Run an operation that nothing need be pulled back through; what it makes of held values is held too.
+
+    `lost`: so is what it makes of others.
+    """
     result = function(*args, **kwargs)
-    if is_held(args) or is_held(kwargs.values()):
+    if lost or is_held(args) or is_held(kwargs.values()):
         hold(args[0] if result is None else result)  # an assignment gives nothing
     return result
 
 
 def _scale_module(operation: Operation, module: nn.Module, outputs: Tensor) -> Tensor | None:
     """Scale what a module gave; None where it is not a function of every element alone."""
-    with torch.no_grad():
-        first = module.forward(operation.args[0].detach().flatten()[:1])
-    return scale(operation, outputs, module.forward) if torch.equal(first, outputs.flatten()[:1]) else None
+    given, gave, rounding = (
+        operation.args[0].detach().flatten(),
+        outputs.flatten(),
+        torch.finfo(outputs.dtype).eps,
+    )
+    with torch.no_grad():  # one alone is rounded in another way than many at once
+        alone = torch.cat([module.forward(each) for each in (given[:1], given[-1:])])
+    same = torch.allclose(alone, torch.cat([gave[:1], gave[-1:]]), rtol=2 * rounding, atol=0)
+    return scale(operation, outputs, module.forward) if same else None
 
 
 def _name(function: Callable[..., Any]) -> str | None:

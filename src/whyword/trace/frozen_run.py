@@ -96,6 +96,7 @@ class FrozenRun:
         noting = encoder or index >= self._recomputed
         if not noting:
             self._calls[index] = call
+        self._mode.noting = noting
         torch.set_grad_enabled(noting)  # until the next block; `running` sets it back
         return streams.entered[-1]
 
@@ -164,6 +165,17 @@ class FrozenRun:
         with self._one_at_a_time:
             return self._descend(direction, again)
 
+    def list_biases(self, direction: Float[Tensor, "position unembedded"]) -> list[tuple[str, bytes]]:
+        """List what is counted as a bias while a direction is pulled back: where, and a hash of it."""
+        with self._one_at_a_time:
+            noted: list[tuple[str, bytes]] = []
+            self._tally.noted = noted
+            try:
+                self._descend(direction, again=False)
+            finally:
+                self._tally.noted = None
+        return noted
+
     def _descend(self, direction: Float[Tensor, "position unembedded"], again: bool) -> PulledBack:
         self._tally.in_encoder = False
         read, source = [], None if self._source is None else torch.zeros_like(self._source)
@@ -216,6 +228,7 @@ class FrozenRun:
     def _compute_again(self, index: int) -> Tensor:
         """Run a block of which nothing was noted."""
         self._again, self._tally.place = index, self._model.decoder_stack.name_block(index)
+        self._mode.noting = True
         try:
             return self.run_again(self, index, self._calls[index], self._stacks[False].entered[index])
         finally:

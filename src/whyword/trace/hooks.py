@@ -125,7 +125,10 @@ def _hook_blocks(stack: LoadedStack, frozen: FrozenRun, some: slice = slice(None
 
     for block in stack.blocks[some]:
         modules = list_modules(block)
+        opaque = [module for module in modules if is_opaque(module)]
         for module in modules:
+            if module._modules or module in opaque:
+                continue
             if _is_foreign(module):
                 yield module.register_forward_hook(in_this_thread(hold_lost))
             if _may_activate(module):
@@ -136,23 +139,21 @@ def _hook_blocks(stack: LoadedStack, frozen: FrozenRun, some: slice = slice(None
             if isinstance(sublayer, Attention):
                 output = module_at(block, sublayer.output)
                 yield output.register_forward_pre_hook(in_this_thread(take_context))
-        for module in modules:
-            if is_opaque(module):
-                yield module.register_forward_pre_hook(in_this_thread(hide))
-                yield module.register_forward_hook(in_this_thread(reveal))
+        for module in opaque:
+            yield module.register_forward_pre_hook(in_this_thread(hide))
+            yield module.register_forward_hook(in_this_thread(reveal))
 
 
 def _may_activate(module: nn.Module) -> bool:
-    """Say whether a module may be an activation: nothing inside, no parameters, no quantised weights."""
-    if module._modules or isinstance(module, _IDLE) or is_opaque(module):
+    """Say whether a module with nothing inside may be an activation: it has no parameters."""
+    if isinstance(module, _IDLE):
         return False
     return all(parameter is None for parameter in module._parameters.values())
 
 
 def _is_foreign(module: nn.Module) -> bool:
     """Say whether a module may compute with what torch does not show: one that others wrote."""
-    package = type(module).__module__.partition(".")[0]
-    return not module._modules and package not in ("torch", "transformers") and not is_opaque(module)
+    return type(module).__module__.partition(".")[0] not in ("torch", "transformers")
 
 
 def _hook_streams(stack: LoadedStack, frozen: FrozenRun) -> Iterator[Any]:
@@ -229,12 +230,14 @@ def capture_calls(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dic
 
 
 @contextmanager
-def replace_outputs(replacements: Mapping[nn.Module, Callable[[Tensor], Tensor]]) -> Iterator[None]:
-    """Let modules give something else than what they computed."""
+def replace_outputs(
+    replacements: Mapping[nn.Module, Callable[[Tensor], Tensor]], first: bool = False
+) -> Iterator[None]:
+    """Let modules give something else than what they computed; `first`: before hooks of others see it."""
     with intervening(), ExitStack() as stack:
         for module, replacement in replacements.items():
             hook = in_this_thread(partial(_replace_output, replacement))
-            stack.callback(module.register_forward_hook(hook).remove)
+            stack.callback(module.register_forward_hook(hook, prepend=first).remove)
         yield
 
 

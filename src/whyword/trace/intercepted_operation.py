@@ -13,6 +13,7 @@ from .row_positions import RowPositions, rows_of
 
 __all__ = [
     "Operation",
+    "add_what_depends",
     "count_constant",
     "depends",
     "find_dependent",
@@ -73,9 +74,14 @@ def _fail_without_rule(place: str, name: str, _gradient: Tensor) -> None:
 
 
 def _fail_held(place: str, name: str, _gradient: Tensor) -> None:
-    raise ModelError(
-        f"{place}: the operation {name} adds something that depends on the prompt and that flow cannot "
-        "follow; it would be counted as a bias.",
+    raise add_what_depends(f"{place}: the operation {name}")
+
+
+def add_what_depends(what: str) -> ModelError:
+    """Say of an operation that it adds what is no bias."""
+    return ModelError(
+        f"{what} adds something that depends on the prompt and that flow cannot follow; it would be counted "
+        "as a bias.",
         _REMEDY,
     )
 
@@ -85,7 +91,7 @@ def count_constant(operation: Operation, result: Tensor, constant: Callable[[], 
     # The operation itself must not be kept: it holds what it read.
     rows, tally = rows_of(operation.dependent[0]), operation.tally
     assert rows is not None
-    what = f"{tally.place}: {operation.name}"
+    what = f"{tally.place}: the operation {operation.name}"
     result.register_hook(partial(_count, tally, rows, constant, what))  # type: ignore[no-untyped-call]
     return result
 
@@ -94,6 +100,7 @@ def _count(
     tally: BlockTally, rows: RowPositions, constant: Callable[[], Any], what: str, gradient: Tensor
 ) -> None:
     own = constant()
+    tally.note_bias(what, own)
     if isinstance(own, Tensor) and own.ndim == 1 and own.shape[0] == gradient.shape[-1]:
         tally.add_bias(rows, (gradient @ own.to(gradient.dtype))[..., None], what)
     else:

@@ -82,3 +82,7 @@ class Reversible(Protocol):
         `again`: keep what is needed to do so once more.
         """
         ...
+
+    def list_biases(self, direction: Float[Tensor, "position unembedded"]) -> list[tuple[str, bytes]]:
+        """List what is counted as a bias while a direction is pulled back: where, and a hash of it."""
+        ...

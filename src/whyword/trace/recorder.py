@@ -88,7 +88,7 @@ def record(
         frozen=frozen,
     )
     require_finite(model, trace)
-    verify_run(model, trace, prompts, sources)
+    verify_run(model, trace, prompts, sources, record)
     return trace
 
 

@@ -1,7 +1,8 @@
 """Compare a recorded run with a run of the same prompts that nothing touches."""
 
 import inspect
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from itertools import zip_longest
 
 import torch
@@ -13,16 +14,21 @@ from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model, blocks_of
 from .causality import require_causal
 from .network_state import is_intervened, read_state
+from .nudged_run import require_fixed_biases
 from .own_attention import name_attention
 from .precision import keep_precision
 from .running import make_inputs, run_inputs
-from .trace import Trace
+from .trace import Places, Plan, Trace
 
 __all__ = ["VERIFY", "notice_changes", "verify_run"]
 
 VERIFY = ("auto", "always", "load")
 """When recorded runs are compared: the first time that a kind of run is met, every time, or at load only."""
 Ids = Sequence[Sequence[int]]
+_BIASES = "biases"
+"""Among the kinds of run that were compared: that what flow counts as biases was."""
+_FEW = 12
+"""How many tokens tell whether it is: no more, since it takes two runs."""
 
 
 def notice_changes(model: Model) -> None:
@@ -63,8 +69,13 @@ def _require_same_parts(model: Model) -> None:
         )
 
 
-def verify_run(model: Model, trace: Trace, prompts: Ids, sources: Ids | None) -> None:
-    """Compare a recorded run with an untouched one, where a run of this kind was not compared before."""
+def verify_run(
+    model: Model, trace: Trace, prompts: Ids, sources: Ids | None, record: Callable[..., Trace]
+) -> None:
+    """Compare a recorded run with an untouched one, where a run of this kind was not compared before.
+
+    `record` records a run, for what is compared of several.
+    """
     if model.verify == "load" or is_intervened():
         return
     own = _find_kind(model, prompts, sources)
@@ -81,6 +92,11 @@ def verify_run(model: Model, trace: Trace, prompts: Ids, sources: Ids | None) ->
         tolerance=tolerance_of(model.exactness),
     )
     _verify_prefixes(model, trace, prompts, sources)
+    if trace.frozen is not None and (model.verify == "always" or _BIASES not in compared):
+        some, read = prompts[0][:_FEW], None if sources is None else [sources[0][:_FEW]]
+        last = Places((range(len(some) - 1, len(some)),))
+        require_fixed_biases(model, partial(record, model, [some], last, Plan(frozen=True), read))
+        compared.add(_BIASES)
     compared.add(kind)
 
 
