@@ -29,12 +29,10 @@ def is_plain(module: nn.Module) -> bool:
 
 def is_opaque(module: nn.Module) -> bool:
     """Say whether a module is one projection whose weights are quantised, or fetched when it runs."""
-    if read_width(module) is None:
-        return False
-    if hasattr(module, "_packed_params"):  # torch.ao
-        return True
     own = (*module._parameters.values(), *module._buffers.values())
-    return any(tensor is not None and (tensor.is_meta or not _is_plain_tensor(tensor)) for tensor in own)
+    hidden = any(tensor is not None and (tensor.is_meta or not _is_plain_tensor(tensor)) for tensor in own)
+    packed = "_packed_params" in module._modules or "_packed_params" in vars(module)  # torch.ao
+    return (hidden or packed) and read_width(module) is not None
 
 
 def _is_plain_tensor(tensor: Any) -> bool:
