@@ -30,13 +30,13 @@ CONVERT = "whyword.models.bundled.convert.convert"
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
-    return tiny_gguf.make_source(tmp_path_factory.mktemp("packages") / "index")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("packages") / "index"
 
 
 @pytest.fixture(scope="module")
-def index(source: Source, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp() / "packages0" / "index"
+def source(index: Path) -> Source:
+    return tiny_gguf.make_source(index)
 
 
 @pytest.fixture
