@@ -80,7 +80,8 @@ def _list_embeddings(model: Model) -> list[nn.Module]:
 
 def _nudge(dtype: torch.dtype, seed: int, embedded: Tensor) -> Tensor:
     size = max(_ROUNDINGS * torch.finfo(dtype).eps, _LEAST)
-    noise = torch.rand(embedded.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    drawing = torch.Generator("cpu").manual_seed(seed)  # the same numbers on every device
+    noise = torch.rand(embedded.shape, generator=drawing, dtype=torch.float64, device="cpu")
     return (embedded.double() * (1 + size * (0.5 + noise.to(embedded.device)))).to(embedded.dtype)
 
 
