@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from ..models.architecture import Mlp
 from ..models.model import Model, find_experts
 from ..models.paths import list_modules
+from ..runs.progress import listen
 from .hooks import replace_inputs, replace_outputs
 from .intercepted_operation import add_what_depends
 from .network_state import intervening
@@ -60,6 +61,7 @@ def _list_biases(
     stacks = [each for each in (model.encoder_stack, model.decoder_stack) if each is not None]
     with ExitStack() as nudged:
         nudged.enter_context(intervening())
+        nudged.enter_context(listen(lambda *_: None))  # its blocks are not those that somebody waits for
         if seed is not None:
             nudge = partial(_nudge, model.dtype, seed)
             nudged.enter_context(replace_outputs(dict.fromkeys(_list_embeddings(model), nudge), first=True))
