@@ -234,7 +234,7 @@ def limited(seconds: float) -> Iterator[None]:
         raise TimeoutError(f"given up after {seconds} s of CPU time")
 
     previous = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1)  # and every second: an error may get lost in a callback
     try:
         yield
     finally:
