@@ -159,8 +159,7 @@ def measure(
     if expected > LONGEST_EXPECTED:
         return {**about, "expected": expected, "known": expected / unit}
     try:
-        with limited(LONGEST_CALL):
-            first, most, (scores, rest) = watch(explain, question)
+        first, most, (scores, rest) = watch(explain, question, LONGEST_CALL)
     except TimeoutError:
         return {**about, "least": LONGEST_CALL / unit}
     except Exception as error:
@@ -203,12 +202,16 @@ def clock(run: Callable[[Any], Any], question: Any) -> tuple[float, Any]:
     return time.process_time() - start, returned
 
 
-def watch(run: Callable[[Any], Any], question: Any) -> tuple[float, float, Any]:
-    """Give CPU seconds, the most memory of the process meanwhile in GB (Linux), and what was returned."""
+def watch(run: Callable[[Any], Any], question: Any, longest: float = 0) -> tuple[float, float, Any]:
+    """Give CPU seconds, the most memory of the process meanwhile in GB (Linux), and what was returned.
+
+    `longest`: after how many CPU seconds it is given up; 0: never.
+    """
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # what the allocator keeps of earlier runs would hide this one's
     Path("/proc/self/clear_refs").write_text("5")
-    seconds, returned = clock(run, question)
+    with limited(longest):  # not before: an error that is raised while memory is tidied gets lost
+        seconds, returned = clock(run, question)
     return seconds, int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1e6, returned
 
 
@@ -228,7 +231,7 @@ def read_memory_limit() -> float:
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Stop what takes more CPU time than that."""
+    """Stop what takes more CPU time than that; 0: nothing."""
 
     def stop(*_: Any) -> None:
         raise TimeoutError(f"given up after {seconds} s of CPU time")
