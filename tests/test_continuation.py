@@ -1,5 +1,6 @@
 """Tokens of a continuation are explained by flow when they are asked for; a sum costs no more than one."""
 
+import pickle
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +12,10 @@ from torch import nn
 
 import whyword
 from whyword.errors import InputError
+from whyword.ledger import settle
 from whyword.models.open import open_model
 from whyword.models.testing.tiny_families import build
+from whyword.pipeline import one_continuation
 from whyword.runs.progress import listen
 from whyword.trace.frozen_run import FrozenRun
 
@@ -111,13 +114,33 @@ def test_a_complete_continuation_holds_no_run() -> None:
     model = open_model(build("llama", torch.float64))
     live = whyword.explain_continuation(model, IDS[:3], IDS[3:7], method="flow")
     recorded: Any = live.explanations
-    stream = weakref.ref(recorded.passes[0].predictions.trace.frozen._stacks[False].entered[0])
+    trace = recorded.passes[0].predictions.trace
+    kept = [weakref.ref(each) for each in (trace.frozen._stacks[False].entered[0], trace.decoder.stream_in)]
     whole, complete = live.sum(), live.complete()
-    del live, recorded
-    assert stream() is None
+    del live, recorded, trace
+    assert [each() for each in kept] == [None, None]
     assert torch.allclose(complete.sum().flow, whole.flow)
     with pytest.raises(InputError, match="routes of this sum are not known"):
         complete.sum().routes()
+
+
+def test_ledgers_are_settled_when_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def count(model: Any, trace: Any, targets: Any) -> Any:
+        calls.append(len(targets))
+        return settle(model, trace, targets)
+
+    monkeypatch.setattr(one_continuation, "settle", count)
+    model = open_model(build("llama", torch.float64))
+    continuation = whyword.explain_continuation(model, IDS[:3], IDS[3:9], method="flow")
+    whole, one = continuation.sum(), continuation[2]
+    assert calls == []
+    copied = pickle.loads(pickle.dumps(whole))
+    assert copied.ledger.total == pytest.approx(float(whole.flow[0].sum() + whole.bias[0]), abs=1e-9)
+    alone = whyword.explain(model, IDS[:5], target=IDS[5], foil=one.foil.id)
+    assert torch.allclose(one.ledger.by_head, alone.ledger.by_head, atol=1e-9)
+    assert (whole.ledger.total, calls) == (copied.ledger.total, [6])
 
 
 def test_what_is_saved_is_what_is_shown(continuation: whyword.Continuation, tmp_path: Any) -> None:

@@ -30,10 +30,9 @@ class Likelihoods:
 
 def read_likelihoods(readout: Readout, targets: Sequence[Target]) -> Likelihoods:
     """Read logits and probabilities of targets and foils, on the CPU."""
-    normaliser = readout.logits.logsumexp(-1, keepdim=True)
     return Likelihoods(
         read_choices(readout.uncapped, targets).cpu(),
-        (read_choices(readout.logits, targets) - normaliser).exp().cpu(),
+        read_choices(readout.logits.log_softmax(-1), targets).exp().cpu(),
     )
 
 

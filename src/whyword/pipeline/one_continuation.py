@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from operator import index
+from threading import Lock
 from typing import Any
 
 import torch
@@ -16,16 +18,24 @@ from ..attribute import METHODS, Predictions
 from ..attribute.flow import find_depth, trace_sum
 from ..attribute.methods import DEFAULT_METHOD
 from ..errors import InputError
-from ..ledger import Target
+from ..ledger import Ledger, Target, settle
 from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
+from ..results.computed_later import later, replace_unasked
 from ..results.continuation import Continuation, OnDemand, add_explanations
 from ..results.explanation import Explanation
 from ..results.prediction import Choice
 from ..runs.progress import report
 from ..tokens import Tokens
 from ..trace import Places, Trace, generate
-from .one_prompt import compare_trace, list_methods, record_contexts, require_depth, require_words
+from .one_prompt import (
+    compare_trace,
+    describe_positions,
+    list_methods,
+    record_contexts,
+    require_depth,
+    require_words,
+)
 
 __all__ = ["explain_continuation"]
 
@@ -108,19 +118,35 @@ class _Pass:
         (flow,) = trace_sum(self.predictions, tokens)
         depth = find_depth(self.predictions.model, self.predictions.depth)
         whole = add_explanations([self.described[token] for token in tokens])
-        return replace(whole, traced=flow, by_block=flow.by_depth[depth][None].float())
+        return replace_unasked(whole, traced=flow, by_block=flow.by_depth[depth][None].float())
 
 
 def _keep_pass(
     model: Model, context: Tokens, trace: Trace, targets: list[Target], method: str, depth: int | None
 ) -> _Pass:
     """Keep a recorded run, with all that is known of its tokens without pulling anything back."""
-    described = []
-    for comparison in compare_trace(model, [context], replace(trace, frozen=None), targets, [], [0]):
-        nothing = torch.zeros(1, len(comparison.tokens), dtype=torch.float32, device="cpu")
-        described.append(replace(comparison, by_block={method: nothing})[method])
-    ledgers = [each.ledger for each in described]
-    return _Pass(Predictions(model, [context.ids], trace, targets, ledgers, depth), tuple(described))
+    ledgers, described = _LedgersLater(model, replace(trace, frozen=None), targets), []
+    for row, known in enumerate(describe_positions(model, [context], trace, targets, [0])):
+        nothing = torch.zeros(1, len(known["tokens"]), dtype=torch.float32, device="cpu")
+        ledger = later(partial(ledgers.find, row))
+        described.append(Explanation(**known, ledger=ledger, method=method, by_block=nothing))
+    return _Pass(Predictions(model, [context.ids], trace, targets, (), depth), tuple(described))
+
+
+class _LedgersLater:
+    """The ledgers of all tokens of a pass, settled when one of them is asked for: flow needs none."""
+
+    def __init__(self, model: Model, trace: Trace, targets: Sequence[Target]) -> None:
+        self._given: tuple[Model, Trace, Sequence[Target]] | None = (model, trace, targets)
+        self._found: Sequence[Ledger] = ()
+        self._one_at_a_time = Lock()
+
+    def find(self, row: int) -> Ledger:
+        """Return the ledger of one token; what was recorded for them is let go of once they are settled."""
+        with self._one_at_a_time:
+            if self._given is not None:
+                self._found, self._given = settle(*self._given), None
+        return self._found[row]
 
 
 @dataclass(frozen=True, eq=False)

@@ -218,25 +218,39 @@ def compare_trace(
     kept = any(METHODS[name].keeps_mixing for name in methods) and trace.places.each == 1
     mixing = mix_rows(model, trace) if kept else None
     flows = predictions.share(trace_flow) if trace.frozen is not None else None
+    for row, described in enumerate(describe_positions(model, contexts, trace, targets, forced)):
+        yield Comparison(
+            **described,
+            by_block={name: matrices[row].float() for name, matrices in attributions.items()},
+            ledger=ledgers[row],
+            mixing=None if mixing is None else mixing[row].float(),
+            traced=None if flows is None else flows[row],
+        )
+
+
+def describe_positions(
+    model: Model,
+    contexts: Sequence[Tokens],
+    trace: Trace,
+    targets: Sequence[Target],
+    forced: Sequence[int],
+) -> Iterator[dict[str, Any]]:
+    """Give the fields of every explanation of a position of a trace, besides its ledger."""
     numbers, first = _read_numbers(model, trace, targets), _read_first_attention(trace)
     for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
         example = row // trace.places.each
         before = contexts[example].first(position + 1)
         chosen, *foils = _list_choices(model, before, target, *numbers[row])
-        yield Comparison(
-            model=model.name,
-            tokens=before,
-            forced=forced[example],
-            position=position,
-            target=chosen,
-            foils=tuple(foils),
-            by_block={name: matrices[row].float() for name, matrices in attributions.items()},
-            ledger=ledgers[row],
-            first_attention=first[row],
-            computed_in=model.computed_in,
-            mixing=None if mixing is None else mixing[row].float(),
-            traced=None if flows is None else flows[row],
-        )
+        yield {
+            "model": model.name,
+            "tokens": before,
+            "forced": forced[example],
+            "position": position,
+            "target": chosen,
+            "foils": tuple(foils),
+            "first_attention": first[row],
+            "computed_in": model.computed_in,
+        }
 
 
 def _read_numbers(

@@ -18,6 +18,7 @@ from ..ledger import Ledger
 from ..tokens.segments import SPLITTERS, split_text
 from ..view.sentences import worded
 from .answer_support import UNSUPPORTED, AnswerSupport, ExplainedRow, make_support
+from .computed_later import later
 from .explanation import Explanation, ExplanationDocument
 from .prediction import Choice
 from .shown import Shown
@@ -94,7 +95,10 @@ class Continuation(Shown, Sequence[Any]):
 
     def complete(self) -> "Continuation":
         """Explain every token now, and return a continuation that holds no recorded run."""
-        return Continuation(tuple(self))
+        explained = tuple(self)
+        for explanation in explained:
+            _ = explanation.ledger  # settled now: until then it holds what was recorded for it
+        return Continuation(explained)
 
     @worded
     def to_dict(self) -> dict[str, Any]:
@@ -215,7 +219,6 @@ def add_explanations(explanations: Sequence[Explanation]) -> Explanation:
     first, last = explanations[0], explanations[-1]
     if len(explanations) == 1:
         return first
-    ledgers = [each.ledger for each in explanations]
     flows = [each.traced for each in explanations if each.traced is not None]
     return Explanation(
         model=first.model,
@@ -226,19 +229,23 @@ def add_explanations(explanations: Sequence[Explanation]) -> Explanation:
         target=_join([each.target for each in explanations]),
         foils=tuple(map(_join, zip(*(each.foils for each in explanations), strict=True))),
         by_block=add_padded([each.by_block for each in explanations]),
-        ledger=Ledger(
-            embedding=sum(each.embedding for each in ledgers),
-            attention=add_padded([each.attention for each in ledgers]),
-            attention_bias=add_padded([each.attention_bias for each in ledgers]),
-            mlp=add_padded([each.mlp for each in ledgers]),
-            norm_bias=sum(each.norm_bias for each in ledgers),
-            unembedding_bias=sum(each.unembedding_bias for each in ledgers),
-            total=sum(each.total for each in ledgers),
-            logit=sum(each.logit for each in ledgers),
-            error=max(each.error for each in ledgers),
-            by_head=add_padded([each.by_head for each in ledgers]),
-        ),
+        ledger=later(lambda: _add_ledgers([each.ledger for each in explanations])),
         traced=add_flows(flows) if len(flows) == len(explanations) else None,
+    )
+
+
+def _add_ledgers(ledgers: Sequence[Ledger]) -> Ledger:
+    return Ledger(
+        embedding=sum(each.embedding for each in ledgers),
+        attention=add_padded([each.attention for each in ledgers]),
+        attention_bias=add_padded([each.attention_bias for each in ledgers]),
+        mlp=add_padded([each.mlp for each in ledgers]),
+        norm_bias=sum(each.norm_bias for each in ledgers),
+        unembedding_bias=sum(each.unembedding_bias for each in ledgers),
+        total=sum(each.total for each in ledgers),
+        logit=sum(each.logit for each in ledgers),
+        error=max(each.error for each in ledgers),
+        by_head=add_padded([each.by_head for each in ledgers]),
     )
 
 

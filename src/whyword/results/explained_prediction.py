@@ -12,6 +12,7 @@ from ..document.numbers import inside, misfit, read_tensor, require_index
 from ..ledger import Ledger
 from ..tokens import Token, Tokens
 from ..tokens.tokens import AS_GIVEN, StartRecord
+from .computed_later import MayBeLater, when_asked
 from .prediction import Choice
 from .shown import Shown
 
@@ -102,7 +103,7 @@ class ExplainedPrediction(Shown):
     """Index of the token whose next token is explained: the last of `tokens`."""
     target: Choice
     foils: tuple[Choice, ...]
-    ledger: Ledger
+    ledger: MayBeLater[Ledger] = when_asked()  # noqa: RUF009 - a descriptor, one for all results
     """Every update of the prediction: the same for all methods."""
     first_attention: float | None = None
     """The share of attention that the explained position gives to the first token, over blocks and heads."""

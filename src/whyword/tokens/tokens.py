@@ -135,7 +135,7 @@ class Tokens:
     def place(self, places: "Iterable[Place]") -> "Tokens":
         """Return the tokens with their places in the prompt, from the first on."""
         placed = tuple(
-            replace(token, role=own.role, turn=own.turn, part=own.part)
+            token if token.place == own else replace(token, role=own.role, turn=own.turn, part=own.part)
             for token, own in zip(self.records, places, strict=False)
         )
         return replace(self, records=(*placed, *self.records[len(placed) :]))
