@@ -133,7 +133,7 @@ def test_a_killed_worker_is_replaced(
             source,
             tmp_path / "out",
             engine="ray",
-            workers=2,
+            workers=1,
             address=cluster.address,
             max_memory=room,
             **OPTIONS,

@@ -4,6 +4,7 @@ import ast
 import importlib
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import jaxtyping
@@ -13,6 +14,8 @@ import torch
 import whyword
 from whyword.lazy import MOVED
 from whyword.maths.head_sums import prove_heads
+
+import shape_checks
 
 SOURCE = Path(whyword.__file__).parent
 ORDER = (
@@ -175,5 +178,11 @@ def test_importing_is_light() -> None:
 def test_shapes_are_checked_at_run_time() -> None:
     weights, context = torch.zeros(1, 2, 4, 5), torch.zeros(1, 2, 12)
     prove_heads(["block 1"], weights, torch.zeros(1, 1, 2, 5, 3), context, torch.float32)
+
+    def call_often() -> None:  # a function that was called often is checked now and then
+        for _ in range(shape_checks.THEN):
+            with suppress(RuntimeError):
+                prove_heads(["block 1"], weights, torch.zeros(1, 1, 2, 6, 3), context, torch.float32)
+
     with pytest.raises(jaxtyping.TypeCheckError, match="values"):
-        prove_heads(["block 1"], weights, torch.zeros(1, 1, 2, 6, 3), context, torch.float32)
+        call_often()
