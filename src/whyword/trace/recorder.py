@@ -62,7 +62,7 @@ def record(
     # An encoder-decoder model unpacks what attention returns, so it must be told that weights are returned.
     inputs = make_inputs(model, prompts, sources, sources is not None and not uses_interface(model))
     with ExitStack() as stack:
-        stack.enter_context(explaining_failure(model, prompts, sources))
+        stack.enter_context(explaining_failure(model, prompts, sources, plan.frozen))
         stack.enter_context(watch_attention(model, [each.see for each in recorders]))
         stack.enter_context(keep_precision(model.dtype))
         for each in recorders:

@@ -15,6 +15,7 @@ from ..models.paths import list_modules
 from ..models.run_modes import running_eagerly, without_training
 from ..runs.batches import is_out_of_memory
 from ..runs.progress import report
+from .intercepted_operation import cannot_follow
 from .own_attention import RUNNING
 from .readout import Inputs
 
@@ -161,15 +162,26 @@ def _report_tokens(before: int, new_tokens: int) -> Any:
 
 @contextmanager
 def explaining_failure(
-    model: Model, prompts: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None
+    model: Model, prompts: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None, frozen: bool
 ) -> Iterator[None]:
-    """Refuse a network that cannot be run at all, in two lines: then it fails untouched, too."""
+    """Refuse a network that cannot be recorded, in two lines: one that fails untouched, too, or only then.
+
+    `frozen`: it is noted for flow, which not every network is written for.
+    """
     try:
         yield
     except _FAILURES as error:
-        if not is_out_of_memory(error):
-            run(model, prompts, sources)
-        raise
+        if is_out_of_memory(error):
+            raise
+        run(model, prompts, sources)
+        if frozen:
+            raise cannot_follow(model.name, error) from error
+        raise ModelError(
+            f"{model.name} does not work as its description ({model.architecture.name}) says: "
+            f"{type(error).__name__}: {first_line(error)}",
+            "Undo what was changed in it, or pass your own description with whyword.load(..., "
+            "architecture=...).",
+        ) from error
 
 
 @contextmanager
