@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,35 @@ def test_a_fingerprint_covers_every_element() -> None:
     assert fingerprint_weights(network.half()) != before
     with pytest.raises(InputError, match=r"Sequential are not in memory: 0\.weight is on the device meta\."):
         fingerprint_weights(network.to("meta"))
+
+
+def test_a_fingerprint_covers_hooks_and_what_forward_was_made() -> None:
+    """A run that was stopped is not resumed with what another network gives."""
+    network = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+    before, found = fingerprint_weights(network), set()
+    for hook in (_halve, _double, partial(_triple, None)):
+        handle = network[0].register_forward_hook(hook)
+        found |= {fingerprint_weights(network), fingerprint_weights(network)}
+        handle.remove()
+        assert fingerprint_weights(network) == before
+    handle = network[1].register_forward_hook(_halve)
+    found.add(fingerprint_weights(network))
+    handle.remove()
+    network[1].forward = lambda given: given * 2
+    found.add(fingerprint_weights(network))
+    assert len(found | {before}) == 6
+
+
+def _halve(_module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor:
+    return output * 0.5
+
+
+def _double(_module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor:
+    return output * 2
+
+
+def _triple(_first: None, _module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor:
+    return output * 3
 
 
 def test_batches_are_cut_by_size_and_halved_where_memory_runs_out(caplog: pytest.LogCaptureFixture) -> None:

@@ -117,8 +117,7 @@ def _differentiate_batch(
     with torch.inference_mode(False), torch.enable_grad():
         embedded = model.network.get_input_embeddings()(pad(model, prompts)).detach().requires_grad_()
         with running(model):
-            # A copy, since some models (CTRL) scale embeddings in place.
-            readout = read_out(model, places, Inputs(embedded=embedded.clone()))
+            readout = read_out(model, places, Inputs(embedded=embedded))
         logits = read_logits(readout.uncapped, targets)
         by_place = logits.reshape(len(prompts), places.each)
         gradients = [

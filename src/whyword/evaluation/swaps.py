@@ -21,6 +21,7 @@ from torch import Tensor
 from ..ask.prompt import token_text
 from ..errors import InputError
 from ..ledger import Target, read_logits
+from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
 from ..runs.batches import cut_batches
 from ..runs.progress import report
@@ -74,6 +75,8 @@ class _Round:
     """The context itself first."""
     positions: list[int]
     """Which token is swapped, in all but the first."""
+    difference: float
+    """What the context itself was found to give."""
 
 
 def measure_swaps(
@@ -110,7 +113,7 @@ def _draw_rounds(model: Model, example: int, context: Tokens, record: Record, sw
             ids = list(context.ids)
             ids[position] = _draw_word(model, context, ids[position], generator)
             swapped.append(ids)
-        rounds.append(_Round(example, [list(context.ids), *swapped], positions))
+        rounds.append(_Round(example, [list(context.ids), *swapped], positions, record.difference))
     return rounds
 
 
@@ -163,8 +166,24 @@ def _run(
     changes = []
     for each in batch:
         whole, *swapped = islice(differences, len(each.ids))
+        _require_same(model, whole, each.difference, readout.uncapped)
         changes.append(whole - torch.stack(swapped))
     return changes
+
+
+def _require_same(
+    model: Model, whole: Float[Tensor, ""], difference: float, logits: Float[Tensor, "row vocab"]
+) -> None:
+    """Prove that the context itself gives what it gave alone; in half precision shapes round otherwise."""
+    if model.exactness.itemsize > 2:
+        require_close(
+            Identity.RECORDED_RUN,
+            "beside swapped words",
+            found=whole,
+            expected=whole.new_tensor(difference),
+            scale=logits.abs().amax().to(whole),
+            tolerance=tolerance_of(model.exactness),
+        )
 
 
 def _find_origins(

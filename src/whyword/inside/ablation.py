@@ -105,15 +105,13 @@ def ablate(
         for recorded in _record(model, averaged)
         for activation in _read(model, recorded, name)[0].tolist()
     ]
-    if not means or not held_out:
-        raise InputError(
-            f"{len(examples)} examples are too few.", "Choose a dataset with at least two usable examples."
-        )
+    _require_some(means and held_out, examples)
     mean = sum(means) / len(means)
     changes: list[_Change] = []
     for recorded in _record(model, held_out):
         changes += _change(model, recorded, name, mean, [(split or Split()).name(each) for each in held_out])
         report("examples", len(averaged) + len(changes), len(examples))
+    _require_some(changes, examples)
     groups = (split or Split()).order(list({change.group for change in changes}))
     effects = [_summarise(ALL, changes)] + [
         _summarise(group, [change for change in changes if change.group == group])
@@ -121,6 +119,15 @@ def ablate(
         if group != ALL
     ]
     return Ablation(model.name, name.label, mean, tuple(effects), find_start(model).text)
+
+
+def _require_some(usable: Sequence[Any], examples: Sequence[Example]) -> None:
+    """Refuse examples of which one half has none that can be used."""
+    if not usable:
+        raise InputError(
+            f"{len(examples)} examples are too few.",
+            "Choose a dataset with usable examples in both halves: 1, 2, 5, 6, … and 3, 4, 7, 8, …",
+        )
 
 
 def _record(model: Model, examples: Sequence[Example]) -> Any:

@@ -1,6 +1,7 @@
 """A fingerprint of a network's weights: runs on different weights are never mixed."""
 
 from contextlib import AbstractContextManager, nullcontext
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import xxhash
@@ -12,9 +13,15 @@ if TYPE_CHECKING:
 
 __all__ = ["fingerprint_weights"]
 
+_LIBRARIES = ("accelerate", "functools", "peft", "torch", "transformers", "whyword")
+"""Their hooks fetch weights, or note what is asked for: the network stays the same."""
+
 
 def fingerprint_weights(network: "nn.Module") -> str:
     """Return a fingerprint of every element of every parameter and buffer, and of which adapters are active.
+
+    Hooks and a `forward` that somebody has put into a network are part of it, by their code: what they hold
+    may be what they have seen.
 
     It is computed whenever a run begins, and not kept: `weight.data[0] = 1` leaves no trace by which a kept
     one could be found to be wrong. It reads memory at its full speed (`benchmarks/fingerprint.py`).
@@ -31,6 +38,7 @@ def fingerprint_weights(network: "nn.Module") -> str:
                     _add(digest, f"{path}.{name}" if path else name, getattr(module, kind)[name], network)
     for path, module in network.named_modules():
         _add_unlisted(digest, path, module)
+        _add_changes(digest, path, module)
     return digest.hexdigest()
 
 
@@ -52,6 +60,33 @@ def _add_unlisted(digest: Any, path: str, module: Any) -> None:
         digest.update(f"{path} {adapters} {getattr(module, 'disable_adapters', None)} {scaling}".encode())
     if hasattr(module, "_packed_params") and callable(getattr(module, "weight", None)):
         digest.update(_read_bytes(module.weight().dequantize()))
+
+
+def _add_changes(digest: Any, path: str, module: Any) -> None:
+    """Add the code of hooks and of a `forward` that are not from the libraries that networks are made of."""
+    hooks = [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
+    for place, function in enumerate([vars(module).get("forward"), *hooks]):
+        plain = getattr(function, "func", function)  # of functools.partial
+        plain = getattr(plain, "__func__", plain)  # of a method
+        origin = getattr(plain, "__module__", None) or ""
+        if function is not None and origin.partition(".")[0] not in _LIBRARIES:
+            name = getattr(plain, "__qualname__", type(plain).__qualname__)
+            digest.update(f"{path} {place} {name}".encode())
+            _add_code(digest, getattr(plain, "__code__", None))
+
+
+def _add_code(digest: Any, code: CodeType | None) -> None:
+    """Add what a function does: its steps, the names that it uses, and its constants."""
+    if code is None:
+        return
+    digest.update(code.co_code)
+    digest.update(f"{code.co_names} {code.co_freevars}".encode())
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _add_code(digest, constant)
+        else:
+            ordered = sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
+            digest.update(repr(ordered).encode())
 
 
 def _add(digest: Any, name: str, tensor: "Tensor", network: "nn.Module") -> None:

@@ -51,7 +51,7 @@ class ScaleByRatio(torch.autograd.Function):
     ) -> Tensor:
         """Give the outputs. `ratio` may be a function that computes it when it is needed."""
         context.ratio = ratio
-        return compute()
+        return _free(compute())
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
@@ -73,7 +73,7 @@ class Project(torch.autograd.Function):
     ) -> Tensor:
         """Give the outputs."""
         context.weight = weight
-        return compute()
+        return _free(compute())
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
@@ -101,7 +101,7 @@ class ProjectByModule(torch.autograd.Function):
     ) -> Tensor:
         """Give what the module gave."""
         context.pull_back = pull_back
-        return outputs.view_as(outputs)
+        return _free(outputs)
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
@@ -125,7 +125,7 @@ def _find_range(gradient: Float[Tensor, "row column"]) -> slice:
 def ratio_of(
     inputs: Float[Tensor, "*any"],
     outputs: Float[Tensor, "*any"],
-    at_zero: Float[Tensor, ""],
+    at_zero: Float[Tensor, "*bounds"],
     activate: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "*any"]:
     """Give (act(z) − act(0)) / z; at 0 its limit, the derivative there."""
@@ -133,9 +133,9 @@ def ratio_of(
     ratio = changed / inputs
     if ratio.sum().isfinite():
         return ratio
-    with torch.enable_grad():
-        zero = inputs.new_zeros(()).requires_grad_()
-        (slope,) = torch.autograd.grad(activate(zero), zero)
+    with torch.enable_grad():  # one zero for each that it gives: bounds may differ
+        zero = torch.zeros_like(at_zero).requires_grad_()
+        (slope,) = torch.autograd.grad(activate(zero).sum(), zero)
     return torch.where(inputs == 0, slope, ratio)
 
 
@@ -170,12 +170,17 @@ class Attend(torch.autograd.Function):
     ) -> Tensor:
         """Give what the model's attention gives."""
         context.pull_back = pull_back
-        return compute()
+        return _free(compute())
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         """Give Aᵀ g."""
         return context.pull_back(gradients[0]), None, None
+
+
+def _free(outputs: Tensor) -> Tensor:
+    """Give outputs that torch takes for no view of others: a network may change them in place."""
+    return outputs.data
 
 
 def run_function(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:

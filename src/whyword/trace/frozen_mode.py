@@ -151,7 +151,7 @@ def _scale_module(operation: Operation, module: nn.Module, outputs: Tensor) -> T
         torch.finfo(outputs.dtype).eps,
     )
     with torch.no_grad():  # one alone is rounded in another way than many at once
-        alone = torch.cat([module.forward(each) for each in (given[:1], given[-1:])])
+        alone = torch.cat([module.forward(each) for each in (given[:1].clone(), given[-1:].clone())])
     same = torch.allclose(alone, torch.cat([gave[:1], gave[-1:]]), rtol=2 * rounding, atol=0)
     return scale(operation, outputs, module.forward) if same else None
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .attention import AttentionCall
 from .direct_attention import attend_plainly
@@ -109,18 +109,33 @@ def _overwrites(operation: Operation, rows: int) -> bool:
 
 
 def _raise(operation: Operation) -> Any:
-    return _cut(operation) if operation.argument(1, "exponent") == -0.5 else _scale(operation)
+    exponent = operation.argument(1, "exponent")
+    if isinstance(exponent, Tensor) and exponent.ndim > 0:
+        return refuse(operation, operation.run())
+    return _cut(operation) if exponent == -0.5 else _scale(operation)
 
 
 def _scale(operation: Operation) -> Any:
-    inputs, args, kwargs = operation.args[0], operation.args[1:], operation.kwargs
+    inputs = operation.args[0]
     if not depends(inputs) or len(operation.dependent) > 1:
         return refuse(operation, operation.run())
-    function = getattr(torch, operation.name) if operation.in_place else operation.function
-    activate = partial(_call_with, function, args, kwargs)
+    activate = partial(_call_with, *_read_call(operation))
     with torch.no_grad():
         outputs = activate(inputs.detach())
+    if outputs.shape != inputs.shape:  # bounds of more axes
+        return refuse(operation, operation.run())
     return scale(operation, outputs, activate)
+
+
+def _read_call(operation: Operation) -> tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]:
+    """Return an activation with its options, as one that leaves alone what it reads."""
+    function, args, kwargs = operation.function, operation.args[1:], operation.kwargs
+    if not operation.in_place:
+        return function, args, kwargs
+    if function.__name__.endswith("_"):
+        function = getattr(torch, operation.name, None) or getattr(nn.functional, operation.name)
+    options = {name: value for name, value in kwargs.items() if name != "inplace"}
+    return function, tuple(False if each is True else each for each in args), options
 
 
 def _call_with(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: Tensor) -> Tensor:

@@ -18,10 +18,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..models.model import LoadedStack, Model
+from ..runs.batches import is_out_of_memory
 from .block_tally import BlockTally, Counts
 from .frozen_mode import FreezingMode
 from .heap_holes import LARGE, give_back_holes
 from .held_values import hold
+from .intercepted_operation import cannot_follow
 from .pulled_back import Moved, PulledBack, PulledSource, PulledStack
 from .reduction import Weigher
 from .row_positions import RowPositions, set_rows
@@ -214,16 +216,25 @@ class FrozenRun:
         for index in reversed(range(len(streams.entered))):
             entered, end = streams.entered[index], streams.left[index]
             _tidy_up(index, entered)
+            place = self._name_step(index)
             if index in self._calls and not self._tally.in_encoder:
-                end = self._compute_again(index)
+                with _in_two_lines(place):
+                    end = self._compute_again(index)
             counts = self._tally.begin(self._shapes(), entered.device)
             reading = [entered]
             if self._source is not None and not self._tally.in_encoder:
                 reading.append(self._source)
-            found = torch.autograd.grad(end, reading, gradient, retain_graph=again, allow_unused=True)
+            with _in_two_lines(place):
+                found = torch.autograd.grad(end, reading, gradient, retain_graph=again, allow_unused=True)
             gradient, source = found[0], found[-1]
             nothing = torch.zeros_like(reading[-1]) if source is None else source
             yield self._project(entered, gradient), counts, nothing
+
+    def _name_step(self, index: int) -> str:
+        """Name a block of the stack that a direction goes down, or what is above them."""
+        encoder, decoder = self._model.encoder_stack, self._model.decoder_stack
+        stack = encoder if self._tally.in_encoder and encoder is not None else decoder
+        return stack.name_block(index) if index < len(stack.blocks) else "final norm"
 
     def _compute_again(self, index: int) -> Tensor:
         """Run a block of which nothing was noted."""
@@ -246,6 +257,17 @@ class FrozenRun:
             for encoder, streams in self._stacks.items()
             if streams.entered
         }
+
+
+@contextmanager
+def _in_two_lines(place: str) -> Iterator[None]:
+    """Raise in two lines what torch raises while a direction is pulled back: networks may note otherwise."""
+    try:
+        yield
+    except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise
+        raise cannot_follow(place, error) from error
 
 
 def _tidy_up(index: int, stream: Tensor) -> None:

@@ -7,13 +7,14 @@ from typing import Any, no_type_check
 
 from torch import Tensor, nn
 
-from ..errors import ModelError
+from ..errors import ModelError, first_line
 from .block_tally import BlockTally
 from .row_positions import RowPositions, rows_of
 
 __all__ = [
     "Operation",
     "add_what_depends",
+    "cannot_follow",
     "count_constant",
     "depends",
     "find_dependent",
@@ -50,7 +51,8 @@ class Operation:
     def in_place(self) -> bool:
         """Whether it changes its first argument."""
         name = self.function.__name__
-        return name.endswith("_") and not name.startswith("__")
+        named = name.endswith("_") and not name.startswith("__")
+        return named or self.kwargs.get("inplace") is True or any(each is True for each in self.args[1:])
 
 
 def refuse(operation: Operation, result: Any) -> Any:
@@ -84,6 +86,11 @@ def add_what_depends(what: str) -> ModelError:
         "as a bias.",
         _REMEDY,
     )
+
+
+def cannot_follow(what: str, error: Exception) -> ModelError:
+    """Say of a block, or of a network, that torch cannot follow it."""
+    return ModelError(f"{what}: flow cannot follow it: {type(error).__name__}: {first_line(error)}.", _REMEDY)
 
 
 def count_constant(operation: Operation, result: Tensor, constant: Callable[[], Any]) -> Tensor:

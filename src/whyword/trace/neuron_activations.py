@@ -88,10 +88,11 @@ def read_neurons(model: Model, trace: Trace, block: int) -> tuple[NeuronGroup, .
     """Return the neurons of one block, from a trace that was recorded with `Plan(neurons=True)`."""
     mlp = mlp_of(model)
     (written,) = (part for part in trace.decoder.sublayers if isinstance(part, MlpTrace))
-    if written.read is None:
+    if written.read is None or len(written.read) != len(model.blocks):
         raise ModelError(
-            f"The run of {model.name} did not show what its neurons read.",
-            "Load the network before it is compiled (torch.compile).",
+            f"The run of {model.name} showed what neurons read in {len(written.read or ())} of "
+            f"{len(model.blocks)} blocks.",
+            "Load the network before it is compiled (torch.compile), with MLPs that call their projections.",
         )
     read = written.read[block]
     module, experts = module_at(model.blocks[block], mlp.output), find_experts(model.blocks[block], mlp)

@@ -1,6 +1,6 @@
 """Read logits at some positions of a run, before and after they are capped."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -27,6 +27,14 @@ class Inputs:
     """What the decoder reads, where the ids are what an encoder reads."""
     returns_weights: bool = False
     """Whether the network is to return attention weights."""
+
+    def pick(self, example: int, length: int) -> "Inputs":
+        """Return one example alone, and only so much of what the decoder reads."""
+        own, read = slice(example, example + 1), slice(length if self.decoder_ids is None else None)
+        given = (self.ids, self.mask, self.embedded)
+        ids, mask, embedded = (None if each is None else each[own, read] for each in given)
+        steps = None if self.decoder_ids is None else self.decoder_ids[own, :length]
+        return replace(self, ids=ids, mask=mask, embedded=embedded, decoder_ids=steps)
 
 
 @dataclass(frozen=True)

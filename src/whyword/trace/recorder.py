@@ -28,10 +28,10 @@ from .own_attention import find_eager, uses_interface, watch_attention
 from .precision import keep_precision
 from .readout import Inputs, Reader, Readout
 from .reduction import Reduction, Weigher
-from .running import explaining_failure, make_inputs, run_inputs
+from .running import explaining_failure, in_two_lines, make_inputs, run_inputs
 from .store import Store, require_called, require_one_stream
 from .trace import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace, Weighed
-from .untouched_run import notice_changes, verify_run
+from .untouched_run import notice_changes, verify_reading, verify_run
 
 __all__ = ["read_out", "record"]
 
@@ -62,7 +62,7 @@ def record(
     # An encoder-decoder model unpacks what attention returns, so it must be told that weights are returned.
     inputs = make_inputs(model, prompts, sources, sources is not None and not uses_interface(model))
     with ExitStack() as stack:
-        stack.enter_context(explaining_failure(model, prompts, sources))
+        stack.enter_context(explaining_failure(model, prompts, sources, plan.frozen))
         stack.enter_context(watch_attention(model, [each.see for each in recorders]))
         stack.enter_context(keep_precision(model.dtype))
         for each in recorders:
@@ -98,9 +98,10 @@ def read_out(model: Model, places: Places, inputs: Inputs) -> Readout:
     Nothing else is recorded. Whether there are gradients is the caller's choice.
     """
     reader = Reader(model, places)
-    with keep_precision(model.dtype), reading(model, reader):
+    with in_two_lines(model), keep_precision(model.dtype), reading(model, reader):
         readout = reader.read(run_inputs(model, inputs))
     require_finite_readout(model, readout)
+    verify_reading(model, places, inputs, readout)
     return readout
 
 
@@ -116,8 +117,7 @@ class _Recorder:
         lengths: tuple[int, ...] | None,
         frozen: FrozenRun | None = None,
     ) -> None:
-        self.model = model
-        self.frozen = frozen
+        self.model, self.frozen = model, frozen
         self.stack = stack
         self.sublayers = stack.stack.sublayers
         self.lengths = lengths

@@ -15,6 +15,7 @@ from ..models.paths import list_modules
 from ..models.run_modes import running_eagerly, without_training
 from ..runs.batches import is_out_of_memory
 from ..runs.progress import report
+from .intercepted_operation import cannot_follow
 from .own_attention import RUNNING
 from .readout import Inputs
 
@@ -23,6 +24,7 @@ __all__ = [
     "explaining_failure",
     "generate",
     "generate_translation",
+    "in_two_lines",
     "make_inputs",
     "pad",
     "run",
@@ -40,7 +42,7 @@ def run(
     model: Model, prompts: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None
 ) -> Float[Tensor, "example row vocab"]:
     """Run the network on some prompts and give its logits; `sources`: what an encoder reads."""
-    with _in_two_lines(model):
+    with in_two_lines(model):
         return run_inputs(model, make_inputs(model, prompts, sources))
 
 
@@ -81,13 +83,15 @@ def run_inputs(
     more: dict[str, Any] = {} if inputs.decoder_ids is None else {"decoder_input_ids": inputs.decoder_ids}
     if logits_to_keep is not None:
         more["logits_to_keep"] = logits_to_keep
+    # A copy, since some models (CTRL) scale embeddings in place.
+    embedded = None if inputs.embedded is None else inputs.embedded.clone()
     if inputs.returns_weights:
         more["output_attentions"] = True
     with evaluating(model):
         output = model.network(
             input_ids=inputs.ids,
             attention_mask=inputs.mask,
-            inputs_embeds=inputs.embedded,
+            inputs_embeds=embedded,
             use_cache=False,
             **more,
         )
@@ -134,7 +138,7 @@ def _generate(
     settings.do_sample, settings.num_return_sequences = False, 1
     settings.return_dict_in_generate = False
     settings.max_new_tokens, settings.max_length = new_tokens, None  # a length counts the prompt too
-    with _in_two_lines(model), evaluating(model):
+    with in_two_lines(model), evaluating(model):
         network = copy(model.network)
         network.generation_config = settings
         generated = network.generate(
@@ -161,19 +165,30 @@ def _report_tokens(before: int, new_tokens: int) -> Any:
 
 @contextmanager
 def explaining_failure(
-    model: Model, prompts: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None
+    model: Model, prompts: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None, frozen: bool
 ) -> Iterator[None]:
-    """Refuse a network that cannot be run at all, in two lines: then it fails untouched, too."""
+    """Refuse a network that cannot be recorded, in two lines: one that fails untouched, too, or only then.
+
+    `frozen`: it is noted for flow, which not every network is written for.
+    """
     try:
         yield
     except _FAILURES as error:
-        if not is_out_of_memory(error):
-            run(model, prompts, sources)
-        raise
+        if is_out_of_memory(error):
+            raise
+        run(model, prompts, sources)
+        if frozen:
+            raise cannot_follow(model.name, error) from error
+        raise ModelError(
+            f"{model.name} does not work as its description ({model.architecture.name}) says: "
+            f"{type(error).__name__}: {first_line(error)}",
+            "Undo what was changed in it, or pass your own description with whyword.load(..., "
+            "architecture=...).",
+        ) from error
 
 
 @contextmanager
-def _in_two_lines(model: Model) -> Iterator[None]:
+def in_two_lines(model: Model) -> Iterator[None]:
     """Raise whatever a network raises in two lines."""
     try:
         yield

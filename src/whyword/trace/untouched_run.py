@@ -12,15 +12,17 @@ from torch import Tensor
 from ..errors import ModelError
 from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model, blocks_of
+from ..models.run_modes import asking
 from .causality import require_causal
 from .network_state import is_intervened, read_state
 from .nudged_run import require_fixed_biases
 from .own_attention import name_attention
 from .precision import keep_precision
+from .readout import Inputs, Readout
 from .running import make_inputs, run_inputs
 from .trace import Places, Plan, Trace
 
-__all__ = ["VERIFY", "notice_changes", "verify_run"]
+__all__ = ["VERIFY", "notice_changes", "verify_reading", "verify_run"]
 
 VERIFY = ("auto", "always", "load")
 """When recorded runs are compared: the first time that a kind of run is met, every time, or at load only."""
@@ -100,6 +102,63 @@ def verify_run(
     compared.add(kind)
 
 
+@torch.no_grad()
+def verify_reading(model: Model, places: Places, inputs: Inputs, readout: Readout) -> None:
+    """Compare logits that were read of several inputs with runs of some alone, where it was not done before.
+
+    The first, the middle and the last are compared. In half precision all are run together, as they were:
+    alone they would be rounded in another way.
+    """
+    if model.verify == "load" or is_intervened():
+        return
+    count, compared = len(places.ranges), model.lengths.compared
+    kind = _find_kind_of_reading(model, places, inputs), readout.logits.requires_grad
+    if model.verify == "auto" and kind in compared:
+        return
+    together = model.exactness.itemsize <= 2
+    for example in [None] if together else sorted({0, count // 2, count - 1}):
+        rows = slice(None) if example is None else slice(example * places.each, (example + 1) * places.each)
+        with asking(model.network):
+            expected = _read_alone(model, places, inputs, example)
+        require_close(
+            Identity.RECORDED_RUN,
+            "whole model" if example is None else f"input {example + 1} of {count}",
+            found=readout.logits[rows].detach(),
+            expected=expected.to(readout.logits),
+            scale=_scale(model, expected),
+            tolerance=tolerance_of(model.exactness),
+        )
+    compared.add(kind)
+
+
+def _find_kind_of_reading(model: Model, places: Places, inputs: Inputs) -> Hashable:
+    """Say what kind of run logits are read of: how many inputs there are, how long they are, and what."""
+    given = [each for each in (inputs.ids, inputs.embedded, inputs.decoder_ids) if each is not None]
+    lengths = [(each.shape[1].bit_length(), model.lengths.find(each.shape[1])) for each in given]
+    forms = inputs.ids is None, inputs.mask is None, inputs.decoder_ids is None
+    return name_attention(model), (len(places.ranges) - 1).bit_length(), *lengths, *forms, places.each > 1
+
+
+def _read_alone(
+    model: Model, places: Places, inputs: Inputs, example: int | None
+) -> Float[Tensor, "row vocab"]:
+    """Run one input alone, up to the last position that is read, or all as they are; give those logits."""
+    if example is None:
+        kept = sorted({position for positions in places.ranges for position in positions})
+        found = _run_untouched(model, inputs, kept)
+        rows = zip(found, places.ranges, strict=True)
+        return torch.cat([own[[kept.index(position) for position in read]] for own, read in rows])
+    positions = places.ranges[example]
+    alone = inputs.pick(example, _cut_length(model, inputs, positions.stop))
+    return _run_untouched(model, alone, positions)[0]
+
+
+def _cut_length(model: Model, inputs: Inputs, stop: int) -> int:
+    """Return where an input may be cut off: what follows must not change what a network does."""
+    read = next(each for each in (inputs.decoder_ids, inputs.ids, inputs.embedded) if each is not None)
+    return stop if model.lengths.find(stop) == model.lengths.find(read.shape[1]) else read.shape[1]
+
+
 def _verify_prefixes(model: Model, trace: Trace, prompts: Ids, sources: Ids | None) -> None:
     """Compare positions before the last with runs that end there: what follows must not matter.
 
@@ -127,9 +186,11 @@ def _verify_prefixes(model: Model, trace: Trace, prompts: Ids, sources: Ids | No
 
 
 def _find_kind(model: Model, prompts: Ids, sources: Ids | None) -> Hashable:
-    """Say what kind of run this is: by the attention function, and by the lengths of what is read."""
-    return name_attention(model), *(
-        None if ids is None else _find_lengths(model, ids) for ids in (prompts, sources)
+    """Say what kind of run this is: by the attention function, and how much is read, and how long that is."""
+    return (
+        name_attention(model),
+        (len(prompts) - 1).bit_length(),
+        *(None if ids is None else _find_lengths(model, ids) for ids in (prompts, sources)),
     )
 
 
@@ -172,7 +233,12 @@ def _run(
     model: Model, prompts: Ids, sources: Ids | None, positions: Sequence[int]
 ) -> Float[Tensor, "example position vocab"]:
     """Run the network as it is, and give the logits at some positions."""
-    inputs = make_inputs(model, prompts, sources)
+    return _run_untouched(model, make_inputs(model, prompts, sources), positions)
+
+
+def _run_untouched(
+    model: Model, inputs: Inputs, positions: Sequence[int]
+) -> Float[Tensor, "example position vocab"]:
     index = torch.tensor(positions, device=model.device)
     with keep_precision(model.dtype):
         if "logits_to_keep" in inspect.signature(model.network.forward).parameters:  # a vocabulary is wide
