@@ -7,7 +7,7 @@ The default model, beside a copy of the same weights in memory.
 
 from whyword.models.bundled.fetch import fetch
 from whyword.models.open import open_model
-from whyword.runs.fingerprint import fingerprint_weights
+from whyword.runs.fingerprint import fingerprint_network
 
 from measure import check, interleave, parse, publish
 
@@ -20,7 +20,7 @@ def main() -> None:
     weights = list(model.network.parameters())
     seconds = interleave(
         {
-            "fingerprint": lambda: fingerprint_weights(model.network),
+            "fingerprint": lambda: fingerprint_network(model.network),
             "copy": lambda: [weight.detach().clone() for weight in weights],
         },
         arguments.rounds,

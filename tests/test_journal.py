@@ -11,7 +11,7 @@ import torch
 
 from whyword import InputError
 from whyword.runs.batches import cut_batches, run_batches
-from whyword.runs.fingerprint import fingerprint_weights
+from whyword.runs.fingerprint import fingerprint_network, fingerprint_weights
 from whyword.runs.journal import append_lines, open_run, read_lines, read_settings
 
 from families import other_weights
@@ -83,18 +83,35 @@ def test_a_fingerprint_covers_every_element() -> None:
 def test_a_fingerprint_covers_hooks_and_what_forward_was_made() -> None:
     """A run that was stopped is not resumed with what another network gives."""
     network = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
-    before, found = fingerprint_weights(network), set()
+    before, found = fingerprint_network(network), set()
     for hook in (_halve, _double, partial(_triple, None)):
         handle = network[0].register_forward_hook(hook)
-        found |= {fingerprint_weights(network), fingerprint_weights(network)}
+        found |= {fingerprint_network(network), fingerprint_network(network)}
         handle.remove()
-        assert fingerprint_weights(network) == before
+        assert fingerprint_network(network) == before
     handle = network[1].register_forward_hook(_halve)
-    found.add(fingerprint_weights(network))
+    found.add(fingerprint_network(network))
     handle.remove()
     network[1].forward = lambda given: given * 2
-    found.add(fingerprint_weights(network))
+    found.add(fingerprint_network(network))
     assert len(found | {before}) == 6
+    assert len({fingerprint_weights(each) for each in (network, torch.nn.Sequential(*network))}) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [(0, "scaling", 2.0), (1, "eps", 0.1), (2, "approximate", "tanh"), (3, "activate", torch.sigmoid)],
+)
+def test_a_fingerprint_covers_the_numbers_of_modules(place: int, name: str, value: object) -> None:
+    modules = [torch.nn.Linear(3, 3), torch.nn.LayerNorm(3), torch.nn.GELU(), torch.nn.Identity()]
+    network = torch.nn.Sequential(*modules)
+    network[0].scaling, network[3].activate = 1.0, torch.tanh
+    before = fingerprint_network(network)
+    network[3].longest_cached = 5  # what a network counts as it runs
+    network.train(not network.training)
+    assert fingerprint_network(network) == before
+    setattr(network[place], name, value)
+    assert fingerprint_network(network) != before
 
 
 def _halve(_module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor:

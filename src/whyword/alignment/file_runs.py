@@ -22,7 +22,7 @@ from ..models.model import Model
 from ..pipeline.model_source import ModelSource
 from ..pipeline.one_translation import require_translator
 from ..runs.engine import Engine, Job, Workers, choose_engine, count_threads, put_in_order
-from ..runs.fingerprint import fingerprint_weights
+from ..runs.fingerprint import fingerprint_network
 from ..runs.progress import report
 from ..runs.single_writer import write_file_alone
 from ..runs.whole_files import write_aside
@@ -263,7 +263,7 @@ def _describe(models: Sequence[Model], work: _Work, known: Survey, threads: int)
     """Describe a run: it is only resumed with the same settings."""
     return {
         "models": [
-            [model.name, fingerprint_weights(model.network)[:12], str(model.dtype)] for model in models
+            [model.name, fingerprint_network(model.network)[:12], str(model.dtype)] for model in models
         ],
         **asdict(work.settings),
         "symmetrised": work.way if len(models) > 1 else None,

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..models.model import Model
 from ..pipeline.one_translation import require_translator
-from ..runs.fingerprint import fingerprint_weights
+from ..runs.fingerprint import fingerprint_network
 from ..runs.journal import append_lines, open_run, read_lines
 from ..runs.progress import report as report_progress
 from ..runs.single_writer import write_folder_alone
@@ -244,10 +244,10 @@ def _describe(model: Model, asked: Asked, reverse: Model | None) -> dict[str, An
     written = json.dumps([asked.words, gold])
     return {
         "model": model.name,
-        "weights": fingerprint_weights(model.network)[:12],
+        "weights": fingerprint_network(model.network)[:12],
         "dtype": str(model.dtype),
         "reverse": None if reverse is None else reverse.name,
-        "reverse weights": None if reverse is None else fingerprint_weights(reverse.network)[:12],
+        "reverse weights": None if reverse is None else fingerprint_network(reverse.network)[:12],
         "methods": list(asked.methods),
         "languages": list(asked.languages),
         "sentences": len(asked.words),

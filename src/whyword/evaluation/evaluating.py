@@ -18,7 +18,7 @@ from ..pipeline.model_source import ModelSource
 from ..pipeline.one_prompt import require_decoder
 from ..results.comparison import Comparison
 from ..runs.engine import Engine, Job, Workers, choose_engine, put_in_order
-from ..runs.fingerprint import fingerprint_weights
+from ..runs.fingerprint import fingerprint_network
 from ..runs.progress import report
 from ..runs.single_writer import write_folder_alone
 from .conventions import Conventions, Prepared, find_conventions, prepare
@@ -150,7 +150,7 @@ def describe(model: Model, datasets: Sequence[Dataset], settings: Settings) -> d
     """Describe a run: the settings that must agree when it is resumed or compared."""
     return {
         "model": model.name,
-        "weights": fingerprint_weights(model.network)[:12],
+        "weights": fingerprint_network(model.network)[:12],
         "dtype": str(model.dtype).removeprefix("torch."),
         "start": find_start(model).text,
         "datasets": {

@@ -24,7 +24,7 @@ from ..pipeline.model_source import ModelSource
 from ..pipeline.one_prompt import require_decoder
 from ..results.shown import Shown
 from ..runs.engine import Job, Workers, choose_engine, put_in_order
-from ..runs.fingerprint import fingerprint_weights
+from ..runs.fingerprint import fingerprint_network
 from ..runs.progress import report
 from ..runs.single_writer import write_folder_alone
 from ..trace import Plan
@@ -225,7 +225,7 @@ def _settings(
     return {
         "part": part,
         "model": model.name,
-        "weights": fingerprint_weights(model.network)[:12],
+        "weights": fingerprint_network(model.network)[:12],
         "start": find_start(model).text,
         "dtype": str(model.dtype).removeprefix("torch."),
         "data": [[dataset.name, dataset.hash] for dataset in datasets],

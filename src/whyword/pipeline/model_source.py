@@ -44,9 +44,9 @@ class ModelSource:
     @staticmethod
     def fingerprint(model: Model) -> str:
         """Give the fingerprint of a model's weights, as settings have it."""
-        from ..runs.fingerprint import fingerprint_weights
+        from ..runs.fingerprint import fingerprint_network
 
-        return fingerprint_weights(model.network)[:12]
+        return fingerprint_network(model.network)[:12]
 
     def _load(self) -> Model:
         if isinstance(self.source, Model):

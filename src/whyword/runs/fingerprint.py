@@ -1,7 +1,7 @@
-"""A fingerprint of a network's weights: runs on different weights are never mixed."""
+"""A fingerprint of a network: runs on other weights, or on a network that was changed, are never mixed."""
 
 from contextlib import AbstractContextManager, nullcontext
-from types import CodeType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import xxhash
@@ -11,7 +11,7 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["fingerprint_weights"]
+__all__ = ["fingerprint_network", "fingerprint_weights"]
 
 _LIBRARIES = ("accelerate", "functools", "peft", "torch", "transformers", "whyword")
 """Their hooks fetch weights, or note what is asked for: the network stays the same."""
@@ -20,12 +20,27 @@ _LIBRARIES = ("accelerate", "functools", "peft", "torch", "transformers", "whywo
 def fingerprint_weights(network: "nn.Module") -> str:
     """Return a fingerprint of every element of every parameter and buffer, and of which adapters are active.
 
-    Hooks and a `forward` that somebody has put into a network are part of it, by their code: what they hold
-    may be what they have seen.
-
-    It is computed whenever a run begins, and not kept: `weight.data[0] = 1` leaves no trace by which a kept
+    It is computed whenever it is needed, and not kept: `weight.data[0] = 1` leaves no trace by which a kept
     one could be found to be wrong. It reads memory at its full speed (`benchmarks/fingerprint.py`).
     """
+    return _digest_weights(network).hexdigest()
+
+
+def fingerprint_network(network: "nn.Module") -> str:
+    """Return a fingerprint of the weights, and of what else makes a network compute what it does.
+
+    These are the classes of its modules, their numbers (the epsilon of a norm, the scale of attention), and
+    the code of hooks and of a `forward` that somebody has put into it; not what hooks hold, which may be what
+    they have seen.
+    """
+    digest = _digest_weights(network)
+    for path, module in network.named_modules():
+        digest.update(f"{path} {type(module).__qualname__} {_list_numbers(module)}".encode())
+        _add_changes(digest, path, module)
+    return digest.hexdigest()
+
+
+def _digest_weights(network: "nn.Module") -> Any:
     digest = xxhash.xxh3_128()
     for kind in ("_parameters", "_buffers"):
         seen: set[int] = set()  # what is shared is read once
@@ -38,8 +53,20 @@ def fingerprint_weights(network: "nn.Module") -> str:
                     _add(digest, f"{path}.{name}" if path else name, getattr(module, kind)[name], network)
     for path, module in network.named_modules():
         _add_unlisted(digest, path, module)
-        _add_changes(digest, path, module)
-    return digest.hexdigest()
+    return digest
+
+
+def _list_numbers(module: "nn.Module") -> list[tuple[str, object]]:
+    """List the plain attributes of a module, and the names of functions; not what it counts as it runs."""
+    found: list[tuple[str, object]] = []
+    for name, value in sorted(vars(module).items()):
+        if name.startswith("_") or name == "training" or name.endswith("_cached"):
+            continue
+        if isinstance(value, bool | int | float | str):
+            found.append((name, value))
+        elif isinstance(value, FunctionType | BuiltinFunctionType) and name != "forward":
+            found.append((name, value.__qualname__))
+    return found
 
 
 def _fetching(module: "nn.Module", tensors: "list[Tensor]") -> AbstractContextManager[Any]:
