@@ -82,7 +82,7 @@ class RayEngine:
         """Let actors do the pieces, and yield what they send back.
 
         A piece whose actor or node died is not sent back. Ray Data goes on with the others, and those that
-        are missing are done once more: an actor that is restarted would wait for a place that may be gone.
+        are missing are done once more.
         """
         waiting, vain = [*numbers], 0
         while waiting:
@@ -121,15 +121,18 @@ class RayEngine:
         return worked.iter_batches(batch_size=1, prefetch_batches=0)
 
     def _send(self, ray: Any, read: Any, working: "_Shared", pieces: int) -> Any:
-        """Send pieces to a pool of actors, each of which has made ready once."""
+        """Send pieces to a pool of actors, each of which has made ready once.
+
+        One that died is not restarted while there are others: it would wait for a place that may be gone. The
+        only one is: Ray Data waits for ever where none is left.
+        """
+        size = min(self.workers.count, pieces)
         return read.map_batches(
             _Working,
             fn_constructor_args=(working, self.workers.threads or 1),
             batch_size=1,
-            compute=ray.data.ActorPoolStrategy(
-                size=min(self.workers.count, pieces), max_tasks_in_flight_per_actor=1
-            ),
-            max_restarts=0,
+            compute=ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
+            max_restarts=0 if size > 1 else -1,
             **self._reserve(),
         )
 
