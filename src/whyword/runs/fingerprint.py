@@ -23,7 +23,7 @@ def fingerprint_weights(network: "nn.Module") -> str:
     It is computed whenever it is needed, and not kept: `weight.data[0] = 1` leaves no trace by which a kept
     one could be found to be wrong. It reads memory at its full speed (`benchmarks/fingerprint.py`).
     """
-    return _digest_weights(network).hexdigest()
+    return str(_digest_weights(network).hexdigest())
 
 
 def fingerprint_network(network: "nn.Module") -> str:
@@ -37,7 +37,7 @@ def fingerprint_network(network: "nn.Module") -> str:
     for path, module in network.named_modules():
         digest.update(f"{path} {type(module).__qualname__} {_list_numbers(module)}".encode())
         _add_changes(digest, path, module)
-    return digest.hexdigest()
+    return str(digest.hexdigest())
 
 
 def _digest_weights(network: "nn.Module") -> Any:
