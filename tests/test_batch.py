@@ -142,10 +142,11 @@ def test_one_run_of_the_network_per_batch(gpt2: whyword.Model) -> None:
     batches = [[prompt_of(4)] * 6 + [prompt_of(5)] * 2, [prompt_of(4)] * 100, [prompt_of(60), prompt_of(2)]]
     handle = gpt2.network.register_forward_pre_hook(count, with_kwargs=True)
     try:
-        for batch in batches:  # the first run of a length is compared with an untouched one
+        for batch in batches:  # the first run of a length, and of so many, is compared with untouched ones
             list(whyword.explain_batch(gpt2, batch, foils="auto"))
+        list(whyword.explain_batch(gpt2, batches[0], foils="auto", batch_size=4))
         runs.clear()
-        list(whyword.explain_batch(gpt2, [prompt_of(4)] * 6 + [prompt_of(5)] * 2, foils="auto", batch_size=4))
+        list(whyword.explain_batch(gpt2, batches[0], foils="auto", batch_size=4))
         assert runs == [(4, 4), (4, 5)]
         runs.clear()
         list(whyword.explain_batch(gpt2, [prompt_of(4)] * 100, foils="auto"))
