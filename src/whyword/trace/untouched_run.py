@@ -80,11 +80,12 @@ def verify_run(
     """
     if model.verify == "load" or is_intervened():
         return
-    own = _find_kind(model, prompts, sources)
-    kind, compared = (own, trace.frozen is not None, trace.places.each > 1), model.lengths.compared
+    alike = _find_kind(model, prompts, sources), trace.frozen is not None, trace.places.each > 1
+    kind, compared = (alike, (len(prompts) - 1).bit_length()), model.lengths.compared
     if model.verify == "auto" and kind in compared:
         return
-    rows, expected = _read_untouched(model, trace, prompts, sources)
+    every = model.verify == "always" or alike not in compared
+    rows, expected = _read_untouched(model, trace, prompts, sources, every)
     require_close(
         Identity.RECORDED_RUN,
         "whole model",
@@ -99,7 +100,7 @@ def verify_run(
         last = Places((range(len(some) - 1, len(some)),))
         require_fixed_biases(model, partial(record, model, [some], last, Plan(frozen=True), read))
         compared.add(_BIASES)
-    compared.add(kind)
+    compared.update((alike, kind))
 
 
 @torch.no_grad()
@@ -116,7 +117,7 @@ def verify_reading(model: Model, places: Places, inputs: Inputs, readout: Readou
     if model.verify == "auto" and kind in compared:
         return
     together = model.exactness.itemsize <= 2
-    for example in [None] if together else sorted({0, count // 2, count - 1}):
+    for example in [None] if together else _choose_some(count):
         rows = slice(None) if example is None else slice(example * places.each, (example + 1) * places.each)
         with asking(model.network):
             expected = _read_alone(model, places, inputs, example)
@@ -129,6 +130,11 @@ def verify_reading(model: Model, places: Places, inputs: Inputs, readout: Readou
             tolerance=tolerance_of(model.exactness),
         )
     compared.add(kind)
+
+
+def _choose_some(count: int) -> list[int]:
+    """Choose the first, the middle and the last of several inputs."""
+    return sorted({0, count // 2, count - 1})
 
 
 def _find_kind_of_reading(model: Model, places: Places, inputs: Inputs) -> Hashable:
@@ -186,11 +192,9 @@ def _verify_prefixes(model: Model, trace: Trace, prompts: Ids, sources: Ids | No
 
 
 def _find_kind(model: Model, prompts: Ids, sources: Ids | None) -> Hashable:
-    """Say what kind of run this is: by the attention function, and how much is read, and how long that is."""
-    return (
-        name_attention(model),
-        (len(prompts) - 1).bit_length(),
-        *(None if ids is None else _find_lengths(model, ids) for ids in (prompts, sources)),
+    """Say what kind of run this is: by the attention function, and by the lengths of what is read."""
+    return name_attention(model), *(
+        None if ids is None else _find_lengths(model, ids) for ids in (prompts, sources)
     )
 
 
@@ -202,18 +206,16 @@ def _find_lengths(model: Model, ids: Ids) -> Hashable:
 
 
 def _read_untouched(
-    model: Model, trace: Trace, prompts: Ids, sources: Ids | None
+    model: Model, trace: Trace, prompts: Ids, sources: Ids | None, every: bool
 ) -> tuple[list[int], Float[Tensor, "row vocab"]]:
-    """Run every prompt alone, without padding; give rows of the trace, and the logits there.
+    """Run every prompt alone, without padding, or three; give rows of the trace, and the logits there.
 
     In half precision prompts are run together, as they were recorded: matrices of another shape are rounded
     in another way. Rows that are padding are left out.
     """
     each, rows, logits = trace.places.each, list[int](), list[Tensor]()
-    together = (
-        [range(len(prompts))] if model.exactness.itemsize <= 2 else [[one] for one in range(len(prompts))]
-    )
-    for examples in together:
+    alone = [[one] for one in (range(len(prompts)) if every else _choose_some(len(prompts)))]
+    for examples in [range(len(prompts))] if model.exactness.itemsize <= 2 else alone:
         own = [prompts[example] for example in examples]
         read = None if sources is None else [sources[example] for example in examples]
         places = [
