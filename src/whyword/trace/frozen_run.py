@@ -215,7 +215,6 @@ class FrozenRun:
         gradient = direction.to(streams.left[-1])
         for index in reversed(range(len(streams.entered))):
             entered, end = streams.entered[index], streams.left[index]
-            _tidy_up(index, entered)
             place = self._name_step(index)
             if index in self._calls and not self._tally.in_encoder:
                 with _in_two_lines(place):
@@ -272,7 +271,7 @@ def _in_two_lines(place: str) -> Iterator[None]:
 
 def _tidy_up(index: int, stream: Tensor) -> None:
     """Give back the holes that some blocks have left in the heap, where streams are large."""
-    if index % _BETWEEN == 0 and stream.nbytes >= LARGE:
+    if index > 0 and index % _BETWEEN == 0 and stream.nbytes >= LARGE:
         give_back_holes()
 
 
