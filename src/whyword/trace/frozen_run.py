@@ -271,7 +271,7 @@ def _in_two_lines(place: str) -> Iterator[None]:
 
 def _tidy_up(index: int, stream: Tensor) -> None:
     """Give back the holes that some blocks have left in the heap, where streams are large."""
-    if index > 0 and index % _BETWEEN == 0 and stream.nbytes >= LARGE:
+    if index % _BETWEEN == _BETWEEN - 1 and stream.nbytes >= LARGE:
         give_back_holes()
 
 
