@@ -37,11 +37,6 @@ settings.load_profile("default")
 torch.set_num_threads(1)  # models are tiny, and several processes share the cores
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests of clusters first: they wait more than they compute, and would be alone at the end."""
-    items.sort(key=lambda item: item.path.name != "test_cluster.py")
-
-
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder with reference models and data that the repository does not hold."""

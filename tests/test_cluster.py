@@ -133,7 +133,7 @@ def test_a_killed_worker_is_replaced(
             source,
             tmp_path / "out",
             engine="ray",
-            workers=1,
+            workers=2,
             address=cluster.address,
             max_memory=room,
             **OPTIONS,

@@ -123,8 +123,7 @@ class RayEngine:
     def _send(self, ray: Any, read: Any, working: "_Shared", pieces: int) -> Any:
         """Send pieces to a pool of actors, each of which has made ready once.
 
-        One that died is not restarted while there are others: it would wait for a place that may be gone. The
-        only one is: Ray Data waits for ever where none is left.
+        One that died is not restarted: it would wait for a place that may be gone.
         """
         size = min(self.workers.count, pieces)
         return read.map_batches(
@@ -132,7 +131,7 @@ class RayEngine:
             fn_constructor_args=(working, self.workers.threads or 1),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
-            max_restarts=0 if size > 1 else -1,
+            max_restarts=0,
             **self._reserve(),
         )
 
