@@ -36,6 +36,10 @@ __all__ = ["FreezingMode"]
 
 
 _UNKNOWN = object()
+_TELLING = frozenset({"size", "dim", "numel", "stride", "is_floating_point", "is_contiguous"})
+"""Methods that tell something of a tensor, and give none."""
+_PLAIN = LINEAR - {"getitem", "index_select", "repeat_interleave"}
+"""Operations that only need their rows followed: most of those that a network runs."""
 
 
 class FreezingMode(TorchFunctionMode):
@@ -87,6 +91,10 @@ class FreezingMode(TorchFunctionMode):
             kwargs = {key: _without_parameters(argument) for key, argument in kwargs.items()}
         if not dependent:
             return _follow_held(function, args, kwargs)
+        if name in _PLAIN and len(dependent) == 1 and (rows := rows_of(dependent[0])) is not None:
+            result = function(*args, **kwargs)
+            _follow_rows(rows, result)
+            return result
         operation = Operation(function, name, args, kwargs, tuple(dependent), self._tally)
         if any(rows_of(each) is None for each in dependent):
             return refuse(
@@ -162,7 +170,7 @@ def _name(function: Callable[..., Any]) -> str | None:
     if name == "__get__":
         name = getattr(getattr(function, "__self__", None), "__name__", "")
         return name if name in LINEAR else None
-    return name.strip("_")
+    return None if name in _TELLING else name.strip("_")
 
 
 def _without_parameters(argument: Any) -> Any:
@@ -181,12 +189,25 @@ def _label(operation: Operation, result: Any) -> None:
     assert rows is not None
     pick = _picker(operation) if origin is operation.args[0] else None
     placed = operation.args[1] if operation.name == "setitem" else None
-    for each in find_dependent(result):
-        if rows_of(each) is None and isinstance(placed, Tensor) and placed.ndim == 1:
-            set_rows(each, rows.place(placed))
-        elif rows_of(each) is None:
-            set_rows(each, rows.follow(each) if pick is None else rows.pick(origin, *pick))
-        whole = each._base  # of a slice that was written into
+    if pick is not None or isinstance(placed, Tensor):
+        for each in find_dependent(result):
+            if rows_of(each) is None and isinstance(placed, Tensor) and placed.ndim == 1:
+                set_rows(each, rows.place(placed))
+            elif rows_of(each) is None and pick is not None:
+                set_rows(each, rows.pick(origin, *pick))
+    _follow_rows(rows, result)
+
+
+@no_type_check
+def _follow_rows(rows: RowPositions, result: Any) -> None:
+    """Say of what was made of some rows that its rows are these."""
+    if not isinstance(result, Tensor):
+        for each in result if isinstance(result, (list, tuple)) else ():
+            _follow_rows(rows, each)
+    elif result.requires_grad:
+        if rows_of(result) is None:
+            set_rows(result, rows.follow(result))
+        whole = result._base  # of a slice that was written into
         if whole is not None and whole.requires_grad and rows_of(whole) is None:
             set_rows(whole, rows.follow(whole))
 
