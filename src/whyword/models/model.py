@@ -138,6 +138,12 @@ class Model:
         """The decoder."""
         return LoadedStack(self.architecture.decoder, self.decoder, self.blocks, causal=True)
 
+    @property
+    def stacks(self) -> tuple[LoadedStack, ...]:
+        """The stacks in the order in which they run: the encoder, where there is one, and the decoder."""
+        encoder = self.encoder_stack
+        return (self.decoder_stack,) if encoder is None else (encoder, self.decoder_stack)
+
     @cached_property
     def encoder_stack(self) -> LoadedStack | None:
         """The encoder, None where there is none."""

@@ -43,7 +43,7 @@ class ModelSource:
 
     @staticmethod
     def fingerprint(model: Model) -> str:
-        """Give the fingerprint of a model's weights, as settings have it."""
+        """Give the fingerprint of a network, its weights and what its modules hold, as settings have it."""
         from ..runs.fingerprint import fingerprint_network
 
         return fingerprint_network(model.network)[:12]

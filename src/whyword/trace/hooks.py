@@ -75,9 +75,8 @@ def hook_unembedding(model: Model, reader: Reader) -> Iterator[Any]:
 @contextmanager
 def noting(model: Model, frozen: FrozenRun) -> Iterator[None]:
     """Let a frozen run note what the network does."""
-    stacks = [each for each in (model.encoder_stack, model.decoder_stack) if each is not None]
     with ExitStack() as hooks:
-        for stack in stacks:
+        for stack in model.stacks:
             for handle in (*_hook_blocks(stack, frozen), *_hook_streams(stack, frozen)):
                 hooks.callback(handle.remove)
         if model.encoder_stack is not None:

@@ -13,12 +13,12 @@ from .row_positions import RowPositions, rows_of
 
 __all__ = [
     "Operation",
-    "add_what_depends",
     "cannot_follow",
     "count_constant",
     "depends",
     "find_dependent",
     "is_parameter",
+    "not_a_bias",
     "refuse",
     "refuse_held",
     "sort_arguments",
@@ -76,11 +76,11 @@ def _fail_without_rule(place: str, name: str, _gradient: Tensor) -> None:
 
 
 def _fail_held(place: str, name: str, _gradient: Tensor) -> None:
-    raise add_what_depends(f"{place}: the operation {name}")
+    raise not_a_bias(f"{place}: the operation {name}")
 
 
-def add_what_depends(what: str) -> ModelError:
-    """Say of an operation that it adds what is no bias."""
+def not_a_bias(what: str) -> ModelError:
+    """Make the error for an operation that adds something other than a bias."""
     return ModelError(
         f"{what} adds something that depends on the prompt and that flow cannot follow; it would be counted "
         "as a bias.",
@@ -89,7 +89,7 @@ def add_what_depends(what: str) -> ModelError:
 
 
 def cannot_follow(what: str, error: Exception) -> ModelError:
-    """Say of a block, or of a network, that torch cannot follow it."""
+    """Make the error for a block, or a network, that torch cannot follow."""
     return ModelError(f"{what}: flow cannot follow it: {type(error).__name__}: {first_line(error)}.", _REMEDY)
 
 

@@ -23,7 +23,7 @@ from ..models.model import Model, find_experts
 from ..models.paths import list_modules
 from ..runs.progress import listen
 from .hooks import replace_inputs, replace_outputs
-from .intercepted_operation import add_what_depends
+from .intercepted_operation import not_a_bias
 from .network_state import intervening
 from .trace import Trace
 
@@ -43,7 +43,7 @@ def require_fixed_biases(model: Model, record_again: Callable[[], Trace]) -> Non
         changed = _find_change(plain, _list_biases(model, record_again, seed))
         if not changed:
             return
-    raise add_what_depends(changed)
+    raise not_a_bias(changed)
 
 
 def _find_change(plain: list[tuple[str, bytes]], nudged: list[tuple[str, bytes]]) -> str:
@@ -58,14 +58,13 @@ def _list_biases(
     model: Model, record_again: Callable[[], Trace], seed: int | None
 ) -> list[tuple[str, bytes]]:
     """List what is counted as a bias in a run; `seed`: with embeddings that are nudged."""
-    stacks = [each for each in (model.encoder_stack, model.decoder_stack) if each is not None]
     with ExitStack() as nudged:
         nudged.enter_context(intervening())
         nudged.enter_context(listen(lambda *_: None))  # its blocks are not those that somebody waits for
         if seed is not None:
             nudge = partial(_nudge, model.dtype, seed)
             nudged.enter_context(replace_outputs(dict.fromkeys(_list_embeddings(model), nudge), first=True))
-            for stack in stacks:  # what enters it may not come from a module
+            for stack in model.stacks:  # what enters it may not come from a module
                 nudged.enter_context(replace_inputs(stack.blocks[0], nudge))
         trace = record_again()
     assert trace.frozen is not None
@@ -74,8 +73,7 @@ def _list_biases(
 
 def _list_embeddings(model: Model) -> list[nn.Module]:
     """List the modules outside of blocks that turn tokens into vectors."""
-    stacks = [each for each in (model.encoder_stack, model.decoder_stack) if each is not None]
-    inside = {module for stack in stacks for block in stack.blocks for module in list_modules(block)}
+    inside = {module for stack in model.stacks for block in stack.blocks for module in list_modules(block)}
     found = [each for each in list_modules(model.network) if isinstance(each, nn.Embedding)]
     return [*{model.network.get_input_embeddings(), *found} - inside]
 
