@@ -31,6 +31,7 @@ import whyword
 
 import toy_tokenizers
 from families import DISTINCT, FAMILIES, build
+from run_folders import save_tiny
 
 settings.register_profile("default", deadline=None, max_examples=25)
 settings.load_profile("default")
@@ -64,6 +65,12 @@ def byte_level() -> whyword.Model:
     tokenizer = toy_tokenizers.make("byte-level")
     network = build("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=256)
     return whyword.load(network, tokenizer=tokenizer, start="tokenizer")
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model on disk, for runs whose workers open it themselves."""
+    return save_tiny(tmp_path_factory.mktemp("model") / "tiny")
 
 
 @pytest.fixture(scope="session")

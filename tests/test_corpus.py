@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,12 +27,11 @@ from whyword.models.catalogue import CATALOGUE
 from whyword.pipeline.model_source import ModelSource
 from whyword.trace.memory_plan import Request, estimate
 
-import toy_tokenizers
-from families import build, other_weights
+from families import other_weights
+from run_folders import PROMPTS, read_shards, write_rows
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (the extra `runs`)")
 
-PROMPTS = ["the cat sat on the mat", "a dog", "what is the name of the dog and of the cat", "the mat the cat"]
 ROWS: list[dict[str, Any]] = [
     {"id": f"row-{number}", "prompt": PROMPTS[number % 4] + " the" * (number % 3), "group": number % 2}
     | ({"target": "cat", "foil": "dog"} if number % 2 else {})
@@ -42,27 +40,13 @@ ROWS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model") / "tiny"
-    tokenizer = toy_tokenizers.make("byte-level", [*PROMPTS, " cat dog mat the"], 400)
-    build("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=64).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def model(folder: Path) -> whyword.Model:
-    return whyword.load(str(folder), start="tokenizer")
-
-
-def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+def model(tiny_folder: Path) -> whyword.Model:
+    return whyword.load(str(tiny_folder), start="tokenizer")
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("rows") / "rows.jsonl", ROWS)
+    return write_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +55,6 @@ def whole(model: whyword.Model, source: Path, tmp_path_factory: pytest.TempPathF
     out = tmp_path_factory.mktemp("runs") / "whole"
     whyword.run(model, source, out, methods=["flow", "logit"], shard_rows=4, start="tokenizer")
     return out
-
-
-def shards(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("rows-*"))}
 
 
 def test_rows_are_explanations_again(model: whyword.Model, whole: Path) -> None:
@@ -161,14 +141,14 @@ def test_jsonl_is_written_and_read_back(
 
 
 def test_processes_and_shares_write_the_same_bytes(
-    folder: Path, source: Path, whole: Path, tmp_path: Path
+    tiny_folder: Path, source: Path, whole: Path, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"methods": ["flow", "logit"], "shard_rows": 4, "start": "tokenizer"}
-    whyword.run(str(folder), source, tmp_path / "two", workers=2, **options)
-    assert shards(tmp_path / "two") == shards(whole)
+    whyword.run(str(tiny_folder), source, tmp_path / "two", workers=2, **options)
+    assert read_shards(tmp_path / "two") == read_shards(whole)
     for share in ("2/3", "1/3", "3/3"):
-        run = whyword.run(str(folder), source, tmp_path / "shares", shard=share, **options)
-    assert shards(tmp_path / "shares") == shards(whole)
+        run = whyword.run(str(tiny_folder), source, tmp_path / "shares", shard=share, **options)
+    assert read_shards(tmp_path / "shares") == read_shards(whole)
     assert run.finished
     assert (tmp_path / "shares" / "summary.json").exists()
 
@@ -182,10 +162,10 @@ def test_every_description_can_be_sent_to_workers(model: whyword.Model) -> None:
 
 
 def test_a_killed_run_goes_on_and_is_the_same(
-    folder: Path, source: Path, whole: Path, tmp_path: Path
+    tiny_folder: Path, source: Path, whole: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "killed"
-    command = [sys.executable, "-m", "whyword", "run", str(source), "--out", str(out), "-m", str(folder)]
+    command = [sys.executable, "-m", "whyword", "run", str(source), "--out", str(out), "-m", str(tiny_folder)]
     command += ["--methods", "flow,logit", "--shard-rows", "4", "--start", "tokenizer"]
     running = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 120
@@ -198,7 +178,7 @@ def test_a_killed_run_goes_on_and_is_the_same(
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "rows are done, resuming" in done.stderr
-    assert shards(out) == shards(whole)
+    assert read_shards(out) == read_shards(whole)
     assert len({record["id"] for record in whyword.open_run(out).records(["id"])}) == len(ROWS)
 
 
@@ -216,7 +196,10 @@ def test_what_differs_is_named(model: whyword.Model, source: Path, whole: Path, 
         whyword.run(model, source, whole, **options)
     with pytest.raises(whyword.InputError, match="file is"):
         whyword.run(
-            model, write(tmp_path / "other.jsonl", [*ROWS[:-1], {"id": "x", "prompt": "a"}]), whole, **options
+            model,
+            write_rows(tmp_path / "other.jsonl", [*ROWS[:-1], {"id": "x", "prompt": "a"}]),
+            whole,
+            **options,
         )
 
 
@@ -239,7 +222,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_rows_are_refused_before_work_starts(name: str, tmp_path: Path) -> None:
     row, said = BAD[name]
-    path = write(tmp_path / "bad.jsonl", [ROWS[0], row, ROWS[1]])
+    path = write_rows(tmp_path / "bad.jsonl", [ROWS[0], row, ROWS[1]])
     done = CliRunner().invoke(
         application, ["run", str(path), "--out", str(tmp_path / "out"), "-m", "nowhere/at-all"]
     )
@@ -304,7 +287,7 @@ def test_rows_that_cannot_be_explained_have_their_reason(model: whyword.Model, t
         {"prompt": "the dog", "parts": {"dog": [4, 99]}},
         {"prompt": "the mat"},
     ]
-    path = write(tmp_path / "rows.jsonl", rows)
+    path = write_rows(tmp_path / "rows.jsonl", rows)
     run = whyword.run(
         model, path, tmp_path / "out", bad_rows="write", methods=["logit", "flow"], start="tokenizer"
     )
@@ -338,7 +321,7 @@ def test_parts_turns_and_answers(model: whyword.Model, tmp_path: Path) -> None:
     filled = {"prompt": "{documents} the {word}", "parts": {"documents": ["a dog", "the cat"], "word": "mat"}}
     spanned = {"prompt": "the cat sat", "parts": {"cat": [4, 7]}}
     rows = [filled, {**filled, "answer": "cat sat"}, spanned, {**spanned, "answer": "on the mat"}]
-    path = write(tmp_path / "rows.jsonl", rows)
+    path = write_rows(tmp_path / "rows.jsonl", rows)
     run = whyword.run(model, path, tmp_path / "out", start="tokenizer")
     one, answered, spans, both = run.records()
     names = ["documents[0]", "template", "documents[1]", "word"]
@@ -364,9 +347,9 @@ def test_parts_turns_and_answers(model: whyword.Model, tmp_path: Path) -> None:
 
 
 def test_a_file_that_changes_is_noticed(source: Path, tmp_path: Path) -> None:
-    path = write(tmp_path / "rows.jsonl", ROWS)
+    path = write_rows(tmp_path / "rows.jsonl", ROWS)
     index = index_rows(open_source(path), 4)
-    write(path, [*ROWS, {"prompt": "one more"}])
+    write_rows(path, [*ROWS, {"prompt": "one more"}])
     with pytest.raises(whyword.InputError, match=r"rows\.jsonl changed while it was being read"):
         read_shard(index, 1)
 
@@ -390,7 +373,7 @@ def test_a_full_disk_keeps_what_is_finished(
             whyword.run(model, source, tmp_path / "out", **options)
     assert len(whyword.open_run(tmp_path / "out")) == 12
     whyword.run(model, source, tmp_path / "out", **options)
-    assert shards(tmp_path / "out") == shards(whole)
+    assert read_shards(tmp_path / "out") == read_shards(whole)
 
 
 @pytest.mark.parametrize("keep", ["scores", "blocks"])
@@ -487,7 +470,7 @@ def browsed(model: whyword.Model, tmp_path_factory: pytest.TempPathFactory) -> A
         }
         for number in range(7)
     ]
-    path = write(folder / "rows.jsonl", [*rows, {"id": "bad", "prompt": "the " * 80}])
+    path = write_rows(folder / "rows.jsonl", [*rows, {"id": "bad", "prompt": "the " * 80}])
     return whyword.run(
         model, path, folder / "run", shard_rows=3, methods=["flow", "logit"], start="tokenizer"
     )
