@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -451,6 +452,9 @@ def test_sums_over_a_corpus(whole: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     assert {"words-flow.csv", "edges-flow.md", "overview-flow.png", "heads-logit.svg"} <= names
+    for path in (tmp_path / "figures").glob("*.md"):
+        _, _, *table = path.read_text(encoding="utf-8").splitlines()
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1, table[0]
     with (tmp_path / "figures" / "words-flow.csv").open(encoding="utf-8") as file:
         rows = {row["word"]: row for row in csv.DictReader(file)}
     assert float(rows["cat"]["mean score"]) == pytest.approx(sum(scores) / len(scores), abs=1e-4)

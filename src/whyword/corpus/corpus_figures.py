@@ -63,18 +63,21 @@ def _draw_overview(model: str, name: str, sums: MethodSums) -> "Figure":
     axes[0].axvline(0, color="black", linewidth=0.8, linestyle=":")
     axes[0].set(xlabel="logit difference", ylabel="rows", title=f"{sums.rows:,} rows")
     places = sorted(sums.positions)
-    means = [sums.positions[place].total / sums.positions[place].count for place in places]
-    axes[1].bar([-place for place in places], means, color=[_FOR if mean > 0 else _AGAINST for mean in means])
+    heights = [sums.positions[place].total / sums.positions[place].count for place in places]
+    axes[1].bar(
+        [-place for place in places], heights, color=[_FOR if each > 0 else _AGAINST for each in heights]
+    )
     axes[1].set(xlabel="position before the explained token", ylabel="mean score", title="by position")
     named = [("words", sums.words)] + ([("parts", sums.parts)] if sums.parts else [])
     for panel, (what, own) in zip(axes[2:], named, strict=True):
-        best = sorted(own, key=lambda each: -own[each].size)[:_WORDS][::-1]
-        values = [own[each].total / own[each].count for each in best]
+        means = {each: own[each].total / own[each].count for each in own}
+        best = sorted(sorted(own, key=lambda each: -own[each].size)[:_WORDS], key=means.__getitem__)
+        values = [means[each] for each in best]
         colours = [_FOR if value > 0 else _AGAINST for value in values]
         panel.barh(range(len(best)), values, color=colours)
         panel.set_yticks(range(len(best)), [_label(each) for each in best], parse_math=False)
         panel.axvline(0, color="#9aa5ae", linewidth=0.5)
-        panel.set(xlabel="mean score", title=f"strongest {what}")
+        panel.set(xlabel="mean score", title=f"strongest {what} (largest Σ |score|)")
     figure.suptitle(f"{model}, {name}", x=0.01, ha="left")
     return figure
 

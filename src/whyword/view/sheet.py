@@ -46,7 +46,12 @@ def write_markdown(sheet: Sheet) -> str:
     numbers = len(sheet.headings) - sheet.names
     lines = [sheet.headings, ("---",) * sheet.names + ("--:",) * numbers, *sheet.rows]
     lines += [tuple(f"**{cell}**" for cell in row) for row in sheet.means]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    return "".join(f"| {' | '.join(map(_escape_cell, cells))} |\n" for cells in lines)
+
+
+def _escape_cell(cell: str) -> str:
+    """Keep a cell from ending early, or on another line."""
+    return cell.replace("|", r"\|").replace("\n", " ")
 
 
 def write_latex(sheet: Sheet) -> str:
