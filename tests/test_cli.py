@@ -24,6 +24,7 @@ from whyword.ask.document_question import ask_documents
 from whyword.attribute import Erasure, erase
 from whyword.attribute.methods import COMPARED
 from whyword.cli import application
+from whyword.cli.interruption import keeping_interrupts
 from whyword.cli.prompt_files import read_documents
 from whyword.cli.remedies import list_options, word_for_command
 from whyword.ledger import Target
@@ -697,6 +698,32 @@ def test_an_interrupted_survey_keeps_whole_windows_only(folder: str, tmp_path: P
     assert code == 130
     assert re.search(rf"Stopped: {out} keeps [\d,]+ examples\. Go on with: whyword survey builtin", said)
     assert "Traceback" not in said
+
+
+def break_off() -> None:
+    """Tidy up after an interrupt, and fail."""
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        raise OSError("broken off")
+
+
+def test_an_interrupt_stays_one_whatever_it_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raised inside another library it may come out as an error of that library, or not at all."""
+
+    class Finalised:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), keeping_interrupts():
+        break_off()
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    with pytest.raises(KeyboardInterrupt), keeping_interrupts():
+        Finalised()
+    with pytest.raises(OSError, match="its own"), keeping_interrupts():
+        raise OSError("its own")
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="sees what a process has loaded on Linux")

@@ -1,14 +1,16 @@
 """Runs on a real Ray of two nodes, with kills and bad rows: the same bytes as in one process."""
 
-import json
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +25,18 @@ from whyword.attribute import plan_methods
 from whyword.cli import application
 from whyword.corpus.run_journal import read_shard_lines
 from whyword.runs.progress import listen
+from whyword.runs.streaming_threads import ending_threads
 from whyword.trace.memory_plan import Request, estimate
 
 import toy_tokenizers
 from families import build
+from run_folders import PROMPTS, read_shards, write_rows
 
-pytest.importorskip("ray.data", reason="Ray is not installed (the extra `cluster`)")
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals"),
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (the extra `cluster`)"),
+]
 
-PROMPTS = ["the cat sat on the mat", "a dog", "what is the name of the dog and of the cat", "the mat the cat"]
 ROWS: list[dict[str, Any]] = [
     {"id": f"row-{number}", "prompt": PROMPTS[number % 4] + " the" * (number % 5)} for number in range(48)
 ]
@@ -49,25 +54,14 @@ OPTIONS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model") / "tiny"
-    tokenizer = toy_tokenizers.make("byte-level", [*PROMPTS, " cat dog mat the"], 400)
-    build("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=64).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
-
-
-@pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    return path
+    return write_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", ROWS)
 
 
 @pytest.fixture(scope="module")
-def room(folder: Path) -> int:
+def room(tiny_folder: Path) -> int:
     """Memory that two prompts of a shard take, and four do not."""
-    model = whyword.load(str(folder), start="tokenizer")
+    model = whyword.load(str(tiny_folder), start="tokenizer")
     longest = max(len(whyword.tokenize(model, row["prompt"])) for row in ROWS if len(row["prompt"]) < 99)
     smallest = replace(plan_methods(model, ["flow"]), recomputed_blocks=len(model.blocks))
     return estimate(model, Request(2, longest), smallest)
@@ -75,32 +69,37 @@ def room(folder: Path) -> int:
 
 @pytest.fixture(scope="module")
 def whole(
-    folder: Path, source: Path, room: int, tmp_path_factory: pytest.TempPathFactory
+    tiny_folder: Path, source: Path, room: int, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, bytes]:
     """The shards of an uninterrupted run in this process."""
     out = tmp_path_factory.mktemp("local") / "run"
-    whyword.run(str(folder), source, out, max_memory=room, **OPTIONS)
-    return shards(out)
+    whyword.run(str(tiny_folder), source, out, max_memory=room, **OPTIONS)
+    return read_shards(out)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two nodes with one processor each; this process is connected to the first."""
-    import ray
-    from ray.cluster_utils import Cluster
+    """Two nodes with one processor each; this process is connected to the first, once for all tests."""
+    here = str(Path(whyword.__file__).parents[1])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("RAY_worker_niceness", "0")
+        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patched.setenv("PYTHONPATH", os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH")))))
+        import ray
+        from ray.cluster_utils import Cluster
 
-    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
-    source = str(Path(whyword.__file__).parents[1])
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    made.add_node(num_cpus=1)
-    yield made
-    ray.shutdown()
-    made.shutdown()
-
-
-def shards(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("rows-*"))}
+        before = {*threading.enumerate()}
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        made.add_node(num_cpus=1)
+        ray.init(address=made.address, log_to_driver=False, logging_level=logging.ERROR)
+        try:
+            with ending_threads():
+                yield made
+        finally:
+            ray.shutdown()
+            made.shutdown()
+        left = [thread.name for thread in {*threading.enumerate()} - before]
+        assert not left, "what runs beside the tests that follow in this process"
 
 
 def after(rows: int, act: Callable[[], None]) -> Callable[[str, int, int | None], None]:
@@ -125,27 +124,28 @@ def kill_worker() -> None:
 
 
 def test_a_killed_worker_is_replaced(
-    cluster: Any, folder: Path, source: Path, room: int, whole: dict[str, bytes], tmp_path: Path
+    cluster: Any, tiny_folder: Path, source: Path, room: int, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
+    """The only one: no other could take its pieces."""
     with listen(after(8, kill_worker)):
         run = whyword.run(
-            str(folder),
+            str(tiny_folder),
             source,
             tmp_path / "out",
             engine="ray",
-            workers=2,
+            workers=1,
             address=cluster.address,
             max_memory=room,
             **OPTIONS,
         )
     assert run.finished
-    assert shards(tmp_path / "out") == whole
+    assert read_shards(tmp_path / "out") == whole
     assert {name for name, _ in run.failures()} == {"row-9", "row-30"}
 
 
 def test_a_killed_driver_and_a_dead_node(
     cluster: Any,
-    folder: Path,
+    tiny_folder: Path,
     source: Path,
     room: int,
     whole: dict[str, bytes],
@@ -153,7 +153,7 @@ def test_a_killed_driver_and_a_dead_node(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "whyword", "run", str(source), "--out", str(out), "-m", str(folder)]
+    command = [sys.executable, "-m", "whyword", "run", str(source), "--out", str(out), "-m", str(tiny_folder)]
     command += [
         "--methods",
         "flow,logit",
@@ -178,7 +178,7 @@ def test_a_killed_driver_and_a_dead_node(
     dead = after(SHARD * (finished + 2), lambda: cluster.remove_node(node, allow_graceful=False))
     with listen(dead):
         run = whyword.run(
-            str(folder),
+            str(tiny_folder),
             source,
             out,
             engine="ray",
@@ -189,7 +189,7 @@ def test_a_killed_driver_and_a_dead_node(
         )
     assert len(cluster.worker_nodes) == 0
     assert run.finished
-    assert shards(out) == whole
+    assert read_shards(out) == whole
     assert [record["id"] for record in run.records(["id", "method"])] == [
         row["id"] for row in ROWS for _ in range(1 if row["id"] in ("row-9", "row-30") else 2)
     ]
@@ -197,13 +197,16 @@ def test_a_killed_driver_and_a_dead_node(
     assert "taking 2 at a time" in caplog.text
 
 
-def test_an_interrupted_run_leaves_no_process(folder: Path, source: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_no_process(tiny_folder: Path, source: Path, tmp_path: Path) -> None:
     """Ctrl-C reaches every process of the terminal: the command, and the Ray that it has started."""
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "whyword", "run", str(source), "--out", str(out), "-m", str(folder)]
+    command = [sys.executable, "-m", "whyword", "run", str(source), "--out", str(out), "-m", str(tiny_folder)]
     command += ["--shard-rows", "1", "--start", "tokenizer", "--engine", "ray", "--workers", "1"]
     with (tmp_path / "said").open("w") as said:
-        running = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+        heeded = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # shells let background jobs ignore it
+        running = subprocess.Popen(
+            command, stdout=said, stderr=said, start_new_session=True, preexec_fn=heeded
+        )
     until = time.monotonic() + 240
     while time.monotonic() < until and not read_shard_lines(out) and running.poll() is None:
         time.sleep(0.01)
@@ -242,11 +245,11 @@ def test_a_cluster_without_room_for_a_worker(caplog: pytest.LogCaptureFixture) -
     ],
 )
 def test_a_cluster_that_cannot_be_reached(
-    options: list[str], said: str, source: Path, tmp_path: Path
+    options: list[str], said: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ray
 
-    ray.shutdown()
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     command = ["run", str(source), "--out", str(tmp_path / "out"), "--engine", "ray", *options]
     done = CliRunner().invoke(application, command)
     assert done.exit_code == 2
@@ -347,3 +350,23 @@ def test_evaluations_and_surveys_are_the_same_on_ray(cluster: Any, tmp_path: Pat
         assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
     here = survey(model, datasets, part="heads", limit=20)
     assert survey(model, datasets, part="heads", limit=20, **there).to_dict() == here.to_dict()
+
+
+def test_threads_of_ray_data_end_before_ray_does() -> None:
+    """One that is busy ends later than Ray Data waits for it, and then asks Ray: that ends the process."""
+    ended = threading.Event()
+
+    class Scheduling(threading.Thread):
+        _shutdown = False
+
+        def run(self) -> None:
+            while not self._shutdown:
+                time.sleep(0.01)
+            ended.set()
+
+    other = threading.Event()
+    with ending_threads():
+        Scheduling(name="StreamingExecutor-dataset", daemon=True).start()
+        threading.Thread(target=other.wait, name="somebody's own", daemon=True).start()
+    assert ended.is_set()
+    other.set()

@@ -1,12 +1,15 @@
 """Ctrl-C: one line that says what was kept, and how to resume."""
 
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
-__all__ = ["count_lines", "name_command", "say_kept", "say_stopped", "when_stopped"]
+__all__ = ["count_lines", "keeping_interrupts", "name_command", "say_kept", "say_stopped", "when_stopped"]
 
 _NOTHING = "nothing was kept."
 
@@ -22,6 +25,36 @@ def when_stopped(say: Callable[[], str]) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise _StoppedError(say()) from None
+
+
+@contextmanager
+def keeping_interrupts() -> Iterator[None]:
+    """Let Ctrl-C be an interrupt whatever becomes of it on its way.
+
+    Python drops one that is raised while an object is finalised, and one that breaks the tidying up of a
+    library comes out as that library's error.
+    """
+    noted: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except Exception:
+        if noted:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if noted:
+        raise KeyboardInterrupt
 
 
 def say_kept(where: Path, count: int, what: str) -> str:

@@ -6,19 +6,19 @@ the files of a run nor its folder need be reachable from other nodes.
 
 import logging
 import os
-import pickle
 import socket
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
-from ..errors import InputError, WhywordError, first_line
+from ..errors import InputError
 from .engine import Job, Workers
-from .remote_errors import explain_connection, forgiving_deaths, telling_own, unwrapping
+from .ray_workers import Shared, Working, call_function, make_source, open_result
+from .remote_errors import explain_connection, forgiving_deaths, unwrapping
+from .streaming_threads import ending_threads
 
 __all__ = ["RayEngine"]
 
@@ -26,11 +26,8 @@ Result = TypeVar("Result")
 _logger = logging.getLogger("whyword")
 _PATIENCE = 5.0
 """Seconds within which a cluster must answer."""
-_AGAIN = "Run the same command again: what is finished is kept."
 _ROUNDS = 6
 """How often in a row nothing may come of the pieces that are left."""
-_SMALL = 1 << 20
-"""Bytes that are sent with every task."""
 _READERS = 2
 """Pieces that are read at the same time: reading is quick beside the work, and each takes a process."""
 _NAMED = ("num_cpus", "num_gpus", "memory")
@@ -51,6 +48,7 @@ class RayEngine:
             with _quiet(ray):
                 yield
             return
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it warns of actors that may be restarted
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self.workers.address is None:
             os.environ.setdefault("RAY_worker_niceness", "0")  # workers are the run itself, nothing beside it
@@ -60,12 +58,13 @@ class RayEngine:
             _require_reachable(self.workers.address)
             options["address"] = self.workers.address
         try:
-            ray.init(**options)
+            with _hushed():
+                ray.init(**options)
         except Exception as error:
             raise explain_connection(error, self.workers.address or "this machine") from None
         try:
             _warn_of_room(ray.nodes(), self._reserve())
-            with _quiet(ray):
+            with _quiet(ray), ending_threads():
                 yield
         finally:
             ray.shutdown()
@@ -73,7 +72,7 @@ class RayEngine:
     def call(self, function: Callable[[], Result]) -> Result:
         """Call a function on a node that has what a worker needs."""
         ray = _import_ray()
-        task = ray.remote(_call).options(**self._reserve(), max_retries=3)
+        task = ray.remote(call_function).options(**self._reserve(), max_retries=3)
         with unwrapping():
             result: Result = ray.get(task.remote(ray.put(function), self.workers.threads or 1))
         return result
@@ -84,15 +83,16 @@ class RayEngine:
         A piece whose actor or node died is not sent back. Ray Data goes on with the others, and those that
         are missing are done once more.
         """
+        ray = _import_ray()
+        shared = Shared(ray, job.read), Shared(ray, job.begin)
         waiting, vain = [*numbers], 0
         while waiting:
             done: set[int] = set()
-            ray = _import_ray()
             with unwrapping(), forgiving_deaths(ray):
-                for batch in self._stream(ray, job, waiting):
+                for batch in self._stream(ray, *shared, waiting):
                     for number, result in zip(batch["number"], batch["result"], strict=True):
                         done.add(int(number))
-                        yield int(number), _open(result)
+                        yield int(number), open_result(result)
             waiting = [number for number in waiting if number not in done]
             vain = 0 if done else vain + 1
             if vain:
@@ -103,35 +103,36 @@ class RayEngine:
                     "Run the same command again: what is finished is kept. `ray status` shows the cluster.",
                 )
 
-    def _stream(self, ray: Any, job: Job[Any, Any], numbers: Sequence[int]) -> Any:
+    def _stream(self, ray: Any, reading: Shared, working: Shared, numbers: Sequence[int]) -> Any:
         """Give the finished pieces as Ray Data streams them."""
         here = ray.get_runtime_context().get_node_id()
-        reading, working = _Shared(ray, job.read), _Shared(ray, job.begin)
         # Reading takes no processor of Ray's: with all of them given to workers it would never begin.
         read = ray.data.read_datasource(
-            _make_source(reading, numbers),
+            make_source(reading, numbers),
             override_num_blocks=len(numbers),
             num_cpus=0,
             concurrency=min(_READERS, len(numbers)),  # otherwise all pieces at once
             label_selector={"ray.io/node-id": here},
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # max_restarts is no named parameter yet
+            warnings.simplefilter("ignore")  # max_restarts and its like are no named parameters yet
             worked = self._send(ray, read, working, len(numbers))
         return worked.iter_batches(batch_size=1, prefetch_batches=0)
 
-    def _send(self, ray: Any, read: Any, working: "_Shared", pieces: int) -> Any:
+    def _send(self, ray: Any, read: Any, working: Shared, pieces: int) -> Any:
         """Send pieces to a pool of actors, each of which has made ready once.
 
-        One that died is not restarted: it would wait for a place that may be gone.
+        One that died is started again as soon as there is a place for it. Its piece does not wait for that:
+        it is given up, and `map` sends it once more.
         """
         size = min(self.workers.count, pieces)
         return read.map_batches(
-            _Working,
+            Working,
             fn_constructor_args=(working, self.workers.threads or 1),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
-            max_restarts=0,
+            max_restarts=-1,
+            max_task_retries=0,
             **self._reserve(),
         )
 
@@ -142,93 +143,9 @@ class RayEngine:
         return {**named, **({"resources": given} if given else {})}
 
 
-class _Shared:
-    """What all workers are given: small things by value, a model in memory once into the object store."""
-
-    def __init__(self, ray: Any, what: Any) -> None:
-        written = pickle.dumps(what)
-        small = len(written) < _SMALL
-        self.value: bytes | None = written if small else None
-        self.reference: Any = None if small else ray.put(written)
-
-    def find(self) -> Any:
-        """Give it to a worker."""
-        if self.value is not None:
-            return pickle.loads(self.value)
-        import ray
-
-        return pickle.loads(ray.get(self.reference))
-
-
-def _make_source(reading: _Shared, numbers: Sequence[int]) -> Any:
-    """Make what Ray Data reads: one task for each piece, run on the node of this process."""
-    from ray.data.block import BlockMetadata
-    from ray.data.datasource import Datasource, ReadTask
-
-    class Pieces(Datasource):  # type: ignore[misc]
-        def estimate_inmemory_data_size(self) -> int | None:
-            return None
-
-        def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:
-            about = BlockMetadata(num_rows=1, size_bytes=None, exec_stats=None)
-            return [ReadTask(partial(_read_piece, reading, number), about) for number in numbers]
-
-    return Pieces()
-
-
-def _read_piece(reading: _Shared, number: int) -> list[Any]:
-    import pyarrow
-
-    try:
-        item = pickle.dumps((True, reading.find()(number)))
-    except WhywordError as error:  # a file that changed is no death of a worker
-        item = pickle.dumps((False, error))
-    return [pyarrow.table({"number": [number], "item": pyarrow.array([item], pyarrow.large_binary())})]
-
-
-class _Working:
-    """Holds what a worker makes ready once: an actor of Ray Data."""
-
-    def __init__(self, working: _Shared, threads: int) -> None:
-        import torch
-
-        torch.set_num_threads(threads)
-        with telling_own():
-            self.work = working.find()()
-
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        return {"number": batch["number"], "result": [self._close(item) for item in batch["item"]]}
-
-    def _close(self, item: bytes) -> bytes:
-        """Do a piece; what goes wrong with it is sent back, and is no death of a worker."""
-        sound, read = pickle.loads(item)
-        if not sound:
-            return item
-        try:
-            return pickle.dumps((True, self.work(read)))
-        except Exception as error:
-            own = isinstance(error, WhywordError)
-            said = f"A worker failed: {type(error).__name__}: {first_line(error)}."
-            return pickle.dumps((False, error if own else InputError(said, _AGAIN)))
-
-
-def _open(result: bytes) -> Any:
-    """Open what was sent back."""
-    sound, found = pickle.loads(result)
-    if not sound:
-        raise found
-    return found
-
-
-def _call(function: Callable[[], Result], threads: int) -> Result:
-    import torch
-
-    torch.set_num_threads(threads)
-    return function()
-
-
 def _import_ray() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to Ray's makers unless asked for
     try:
         import ray
         import ray.data
@@ -272,6 +189,19 @@ def _warn_of_room(nodes: Sequence[Mapping[str, Any]], reserved: Mapping[str, Any
     if not any(all(node.get(name, 0) >= amount for name, amount in needed.items()) for node in alive):
         wanted = ", ".join(f"{amount:g} {name}" for name, amount in needed.items())
         _logger.warning("No node of the cluster has %s: workers wait until one has.", wanted)
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Drop what is written to stderr outside Python: Ray announces its log level there."""
+    with open(os.devnull, "wb") as nowhere:
+        kept = os.dup(2)
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from ..alignment_options import (
     Words,
 )
 from ..engine_options import ClusterAddress, EngineChoice, EngineName, Resources, WorkerCount
-from ..interruption import say_kept, when_stopped
+from ..interruption import keeping_interrupts, say_kept, when_stopped
 from ..options import SourceLanguage, TargetLanguage, TranslationModel
 from ..reporting import Allow, Debug, Dtype, Json, print_json, reporting, show_progress, tell
 from ..sources import open_models, read_text
@@ -184,7 +184,7 @@ def _align_files(
     form, languages, way, words = written
     output, *copies = outputs
     part = name_part(output)
-    with when_stopped(lambda: say_kept(part, count_finished(part), "lines")):
+    with when_stopped(lambda: say_kept(part, count_finished(part), "lines")), keeping_interrupts():
         done = align_files(
             models[0],
             sides,

@@ -9,7 +9,7 @@ import typer
 
 from ...attribute.methods import DEFAULT_METHOD, METHODS
 from ..engine_options import ClusterAddress, EngineChoice, EngineName, Resources, WorkerCount, WorkerThreads
-from ..interruption import say_kept, when_stopped
+from ..interruption import keeping_interrupts, say_kept, when_stopped
 from ..options import Depth
 from ..reporting import (
     Allow,
@@ -145,43 +145,44 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Explain every row of a file, on this machine or a Ray cluster, and write a table of it."""
-    from ...corpus.corpus_run import run as explain_file
-    from ...runs.engine import read_resources
-    from ..sources import quiet_transformers
+    with when_stopped(lambda: say_kept(out, _count_rows(out), "rows")), keeping_interrupts():
+        from ...corpus.corpus_run import run as explain_file
+        from ...runs.engine import read_resources
+        from ..sources import quiet_transformers
 
-    reserved = read_resources(resources)
-    quiet_transformers()
-    with when_stopped(lambda: say_kept(out, _count_rows(out), "rows")), show_progress("Explaining …"):
-        made = explain_file(
-            model,
-            file,
-            out,
-            methods=[name.strip() for name in methods.split(",")],
-            depth=depth,
-            by=None if by is None else by.value,
-            keep=keep.value,
-            format=form.value,
-            limit=limit,
-            shard=shard,
-            shard_rows=shard_rows,
-            bad_rows=bad_rows.value,
-            batch_size=batch_size,
-            max_memory=max_memory,
-            engine=engine.value,
-            workers=workers,
-            threads=threads,
-            address=address,
-            resources=reserved,
-            dtype=dtype,
-            allow=allow or (),
-            start=start,
-        )
-    if json:
-        print_json(made.summary())
-        return
-    _print_summary(made)
-    tell(f"{out}: rows-*.{form.value}, shards.jsonl, settings.json, summary.json")
-    tell(f"Figures: whyword figures {out}  ·  page: whyword serve --run {out}")
+        reserved = read_resources(resources)
+        quiet_transformers()
+        with show_progress("Explaining …"):
+            made = explain_file(
+                model,
+                file,
+                out,
+                methods=[name.strip() for name in methods.split(",")],
+                depth=depth,
+                by=None if by is None else by.value,
+                keep=keep.value,
+                format=form.value,
+                limit=limit,
+                shard=shard,
+                shard_rows=shard_rows,
+                bad_rows=bad_rows.value,
+                batch_size=batch_size,
+                max_memory=max_memory,
+                engine=engine.value,
+                workers=workers,
+                threads=threads,
+                address=address,
+                resources=reserved,
+                dtype=dtype,
+                allow=allow or (),
+                start=start,
+            )
+        if json:
+            print_json(made.summary())
+            return
+        _print_summary(made)
+        tell(f"{out}: rows-*.{form.value}, shards.jsonl, settings.json, summary.json")
+        tell(f"Figures: whyword figures {out}  ·  page: whyword serve --run {out}")
 
 
 def _count_rows(folder: Path) -> int:
