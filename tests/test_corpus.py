@@ -240,6 +240,8 @@ def test_bad_rows_are_refused_before_work_starts(name: str, tmp_path: Path) -> N
         (b'{"prompt": "a"}\n{"prompt": \n', "rows.jsonl", "row 2: it is not JSON"),
         (b"[1]\n", "rows.jsonl", "row 1: it is not a JSON object"),
         (b"text,id\na,b\n", "rows.csv", "has no column prompt or messages: text, id"),
+        (b"prompt;id\na;b\n", "rows.csv", "has one column, named 'prompt;id'"),
+        (b"prompt,id\na,b\n", "rows.tsv", "has one column, named 'prompt,id'"),
         (b"prompt,prompt\na,b\n", "rows.csv", "does not name its columns"),
         (b"prompt,id\na,b,c\n", "rows.csv", "row 1: it has 3 cells, and there are 2 columns"),
         (b"prompt\n\xff\xfe\n", "rows.csv", "row 1: it is not UTF-8"),

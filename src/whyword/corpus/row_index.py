@@ -150,6 +150,11 @@ def _check(raw: RawRow, number: int) -> ShardRow:
 def _require_columns(source: RowSource) -> None:
     """Refuse a table that has no prompts at all."""
     columns = source.columns
+    if columns is not None and len(columns) == 1 and any(mark in columns[0] for mark in ";\t,"):
+        raise InputError(
+            f"{source.path.name} has one column, named {columns[0]!r}.",
+            "Separate the cells by commas in a .csv file, and by tabs in a .tsv file.",
+        )
     if columns is not None and not {"prompt", "messages"} & {*columns}:
         raise InputError(
             f"{source.path.name} has no column prompt or messages: {', '.join(columns[:8])}.",
