@@ -2,6 +2,7 @@
 
 import logging
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -326,18 +327,25 @@ def test_alignments_of_files_are_the_same_on_ray(
 
 
 def test_evaluations_and_surveys_are_the_same_on_ray(cluster: Any, tmp_path: Path) -> None:
-    """The same engine behind other runs: records and sums are equal to the last digit."""
+    """The same engine behind other runs: records and sums are equal to the last digit.
+
+    A model that has a path is opened by the worker; one that is in memory is sent to it.
+    """
     from whyword.data import read_datasets
     from whyword.evaluation import evaluate
     from whyword.inside.survey import survey
+    from whyword.pipeline.model_source import find_model
     from whyword.runs.engine import Workers
 
     datasets = read_datasets(["builtin-aga"], "builtin")
     words = [f"{each.prefix} {each.target} {each.foil}" for dataset in datasets for each in dataset.examples]
     tokenizer = toy_tokenizers.make("byte-level", words, 600)
     network = build("gpt2", torch.float32, vocab_size=len(tokenizer), n_positions=128)
-    model = whyword.load(network, tokenizer=tokenizer, start="tokenizer")
+    network.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    model = whyword.load(str(tmp_path / "model"), start="tokenizer")
     there: dict[str, Any] = {"engine": "ray", "workers": Workers(1, 1, cluster.address)}
+    opened = find_model(tmp_path / "model", there["workers"])
     asked: dict[str, Any] = {
         "data": "builtin",
         "methods": ["logit", "flow"],
@@ -345,11 +353,52 @@ def test_evaluations_and_surveys_are_the_same_on_ray(cluster: Any, tmp_path: Pat
         "faithfulness": None,
     }
     evaluate(model, ["builtin-aga"], tmp_path / "here", **asked)
-    evaluate(model, ["builtin-aga"], tmp_path / "there", **asked, **there)
+    evaluate(model, ["builtin-aga"], tmp_path / "there", **asked, **there, source=opened)
     for name in ("examples.jsonl", "table.md", "settings.json"):
         assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
     here = survey(model, datasets, part="heads", limit=20)
     assert survey(model, datasets, part="heads", limit=20, **there).to_dict() == here.to_dict()
+
+
+def test_workers_open_a_model_that_has_a_path(tiny_folder: Path) -> None:
+    """What is sent to them is where it is, and what it must be: not its weights."""
+    from whyword.pipeline.model_source import ModelSource, choose_source, find_model
+    from whyword.runs.engine import Workers, choose_engine
+
+    model = whyword.load(str(tiny_folder), start="tokenizer")
+    found = find_model(tiny_folder, Workers(1, resources={"num_gpus": 1}))
+    assert (found.source, found.device) == (str(tiny_folder.resolve()), "cuda")
+    there = choose_source(choose_engine("ray", 1), model, found)
+    assert len(pickle.dumps(there)) < 1000
+    assert (there.device, there.start, there.weights) == ("cuda", "tokenizer", ModelSource.fingerprint(model))
+    assert choose_source(choose_engine("ray", 1), model, None).source is model
+    assert choose_source(choose_engine("local", 1), model, found).source is model
+    converted = replace(model, stored=torch.bfloat16)  # a GPU would keep the type of the checkpoint
+    assert (found.expect(model).dtype, found.expect(converted).dtype) == (None, "float32")
+    here = replace(there, device=None)
+    assert here.open().name == model.name
+    with pytest.raises(whyword.ModelError, match="has other weights on this worker"):
+        replace(here, weights="0" * 12).open()
+
+
+@pytest.mark.parametrize("command", ["evaluate", "survey"])
+def test_commands_say_where_their_model_is(
+    command: str, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+
+    def refuse(*_: Any, **options: Any) -> None:
+        given.update(options)
+        raise whyword.InputError("Seen.", "Enough.")
+
+    place = {"evaluate": "whyword.evaluation.evaluate", "survey": "whyword.inside.survey.survey"}[command]
+    monkeypatch.setattr(place, refuse)
+    asked = [command, "builtin-aga", "-m", str(tiny_folder), "--out", str(tmp_path / "out")]
+    asked += ["--engine", "ray", "--workers", "2", "--resources", "num_gpus=1"]
+    done = CliRunner().invoke(application, asked)
+    assert "Seen." in done.stderr
+    assert given["workers"].count == 2
+    assert (given["source"].source, given["source"].device) == (str(tiny_folder.resolve()), "cuda")
 
 
 def test_threads_of_ray_data_end_before_ray_does() -> None:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..models.model import Model
-from ..pipeline.model_source import ModelSource
+from ..pipeline.model_source import ModelSource, choose_source
 from ..pipeline.one_translation import require_translator
 from ..runs.engine import Engine, Job, Workers, choose_engine, count_threads, put_in_order
 from ..runs.fingerprint import fingerprint_network
@@ -142,8 +142,8 @@ def align_files(
     chosen = choose_engine(engine, crew)
     require_shareable(sides, engine, crew)
     known = survey(*sides, look_ahead([settings.method]))
-    alone = engine == "local" and crew.count == 1
-    found = tuple(map(ModelSource, models)) if sources is None or alone else _expect(sources, models)
+    named: Sequence[ModelSource | None] = sources or [None] * len(models)
+    found = tuple(choose_source(chosen, model, source) for model, source in zip(models, named, strict=True))
     work = _Work(found, settings, languages, way, words, form)
     run = _Run(chosen, work, sides, known, crew.count)
     if output == STANDARD:
@@ -249,14 +249,6 @@ def _require_languages(model: Model, codes: tuple[str | None, str | None]) -> No
     if model.tokenizer is not None:
         with speak(model.tokenizer, *codes):
             pass
-
-
-def _expect(sources: Sequence[ModelSource], models: Sequence[Model]) -> tuple[ModelSource, ...]:
-    """Say which weights workers must find: those of the models here."""
-    return tuple(
-        replace(source, weights=ModelSource.fingerprint(model))
-        for source, model in zip(sources, models, strict=True)
-    )
 
 
 def _describe(models: Sequence[Model], work: _Work, known: Survey, threads: int) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def run(
     journal = folder / name_journal(part)
     _make_folder(folder)
     with write_file_alone(journal), chosen.working():
-        if engine == "local" and workers == 1:
+        if chosen.alone:
             found = replace(found, source=found.open())  # loaded once, for both of what follows
         about = chosen.call(_Describing(found, settings))
         _begin(folder, index, settings, about, crew)

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..ledger import Target
 from ..models.model import Model
 from ..pipeline.many_prompts import compare_batch
-from ..pipeline.model_source import ModelSource
+from ..pipeline.model_source import ModelSource, choose_source
 from ..pipeline.one_prompt import require_decoder
 from ..results.comparison import Comparison
 from ..runs.engine import Engine, Job, Workers, choose_engine, put_in_order
@@ -73,6 +73,7 @@ def evaluate(
     swap_depths: Sequence[int | None] = (None,),
     engine: str = "local",
     workers: int | Workers = 1,
+    source: ModelSource | None = None,
 ) -> Report:
     """Measure how well explanations agree with evidence, and write tables into the folder `out`.
 
@@ -87,7 +88,8 @@ def evaluate(
     before every text (see `load`); None: what the model was loaded with, and with the paper's conventions
     what the tokenizer adds. `swaps`: for how many other words each token is swapped to measure agreement with
     interventions; `swap_depths`: where, None for the token itself, a number for the residual stream at that
-    depth. `engine`, `workers`: where examples are explained (see `run`). A run that was stopped is resumed.
+    depth. `engine`, `workers`: where examples are explained (see `run`); `source`: where other processes find
+    the model, None: it is sent. A run that was stopped is resumed.
     """
     require_decoder(model)
     rules = find_conventions(conventions, evidence)
@@ -109,7 +111,7 @@ def evaluate(
             used.append(prepared)
             skipped += unused
         write_skipped(folder, skipped)
-        _run(working, model, used, settings, journal)
+        _run(working, choose_source(working, model, source), used, settings, journal)
         made = read_report(folder)
         save_tables(folder, [made])
     return made
@@ -187,7 +189,7 @@ def _complete(dataset: Dataset, settings: Settings, pipeline: str | None) -> Dat
 
 def _run(
     engine: Engine,
-    model: Model,
+    source: ModelSource,
     used: Sequence[Sequence[Prepared]],
     settings: Settings,
     journal: Journal,
@@ -205,7 +207,7 @@ def _run(
         if not {(each.example.dataset, each.example.row) for each in window} <= journal.done
     ]
     total, left = sum(map(len, windows)), sum(len(windows[number]) for number in waiting)
-    job = Job(windows.__getitem__, partial(_begin, ModelSource(model), settings))
+    job = Job(windows.__getitem__, partial(_begin, source, settings))
     for number, records in put_in_order(waiting, engine.map(job, waiting)):
         journal.append(records)
         left -= len(windows[number])

@@ -20,7 +20,7 @@ from ..document.notes import SURVEY_NOTES
 from ..errors import InputError
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model
-from ..pipeline.model_source import ModelSource
+from ..pipeline.model_source import ModelSource, choose_source
 from ..pipeline.one_prompt import require_decoder
 from ..results.shown import Shown
 from ..runs.engine import Job, Workers, choose_engine, put_in_order
@@ -161,11 +161,13 @@ def survey(
     limit: int | None = None,
     engine: str = "local",
     workers: int | Workers = 1,
+    source: ModelSource | None = None,
 ) -> Survey:
     """Return the mean update of every neuron (or head) over the examples of datasets.
 
     `folder`: where the sums are kept; a run that was stopped is resumed from there. `limit`: the most
     examples. `engine`, `workers`: where examples are recorded (see `run`): sums are the same everywhere.
+    `source`: where other processes find the model; None: it is sent.
     """
     if part not in PARTS:
         raise InputError(f"part is {part!r}.", f"There are {' and '.join(PARTS)}.")
@@ -181,9 +183,10 @@ def survey(
         tally = Tally(settings, widths) if path is None else read_tally(path, settings, widths)
         examples = list(islice(every, total))
         windows = range(tally.done, total, _WINDOW)
+        found = choose_source(chosen, model, source)
         job = Job(
             partial(_read_window, examples),
-            partial(_begin, ModelSource(model), Tally(settings, widths), split),
+            partial(_begin, found, Tally(settings, widths), split),
         )
         for _, own in put_in_order(windows, chosen.map(job, windows)):
             split.require_few([*{*own.groups, *tally.groups}])

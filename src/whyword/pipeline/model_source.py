@@ -10,9 +10,9 @@ from ..models.model import Model
 from .loading import load
 
 if TYPE_CHECKING:
-    from ..runs.engine import Workers
+    from ..runs.engine import Engine, Workers
 
-__all__ = ["ModelSource", "find_model"]
+__all__ = ["ModelSource", "choose_source", "find_model"]
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,16 @@ class ModelSource:
                 )
         return model
 
+    def expect(self, model: Model) -> "ModelSource":
+        """Say that workers must find the model that is loaded here: its weights, type and start of text."""
+        dtype = self.dtype
+        if dtype is None and model.stored is not None:  # converted for this CPU: workers may have a GPU
+            dtype = str(model.dtype).removeprefix("torch.")
+        return replace(self, dtype=dtype, start=model.start, weights=self.fingerprint(model))
+
     @staticmethod
     def fingerprint(model: Model) -> str:
-        """Give the fingerprint of a network, its weights and what its modules hold, as settings have it."""
+        """Give the fingerprint of a model's network, as settings have it."""
         from ..runs.fingerprint import fingerprint_network
 
         return fingerprint_network(model.network)[:12]
@@ -104,3 +111,8 @@ def find_model(
         source = str(Path(source).resolve())
     device = "cuda" if workers.resources.get("num_gpus", 0) > 0 else None
     return ModelSource(source, dtype, tuple(allow), start, device)
+
+
+def choose_source(engine: "Engine", model: Model, source: ModelSource | None) -> ModelSource:
+    """Say how an engine's workers get a model that is loaded here: they open it themselves, or it is sent."""
+    return ModelSource(model) if source is None or engine.alone else source.expect(model)

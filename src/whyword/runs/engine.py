@@ -41,6 +41,10 @@ class Job(Generic[Item, Result]):
 class Engine(Protocol):
     """Does the work of a run."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether all is done in this process."""
+
     def working(self) -> AbstractContextManager[None]:
         """Hold what the engine needs while it works."""
 

@@ -27,6 +27,11 @@ class LocalEngine:
 
     workers: Workers
 
+    @property
+    def alone(self) -> bool:
+        """Whether there is but one worker: this process."""
+        return self.workers.count == 1
+
     def working(self) -> AbstractContextManager[None]:
         """Hold nothing: processes are begun with the first piece."""
         return nullcontext()
@@ -38,7 +43,7 @@ class LocalEngine:
 
     def map(self, job: Job[Any, Result], numbers: Sequence[int]) -> Generator[tuple[int, Result], None, None]:
         """Do piece after piece here, or as many at once as there are processes."""
-        if self.workers.count > 1:
+        if not self.alone:
             yield from self._share(job, numbers)
             return
         work = job.begin()

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..errors import InputError
 from .engine import Job, Workers
@@ -39,6 +39,7 @@ class RayEngine:
     """Works on the nodes of a Ray cluster."""
 
     workers: Workers
+    alone: ClassVar[bool] = False
 
     @contextmanager
     def working(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ import typer
 
 from ...errors import InputError
 from ..engine_options import ClusterAddress, EngineChoice, EngineName, Resources, WorkerCount
-from ..interruption import count_lines, say_kept, when_stopped
+from ..interruption import count_lines, keeping_interrupts, say_kept, when_stopped
 from ..options import DataFolder, DatasetNames, RunFolder, moved
 from ..reporting import Allow, Debug, Dtype, Json, ModelName, print_json, reporting, show_progress, tell
 from ..sources import open_models
@@ -151,6 +151,7 @@ def evaluate(
 ) -> None:
     """Measure how well explanations agree with evidence: MRR by dataset and method, with intervals."""
     from ...evaluation import evaluate as run
+    from ...pipeline.model_source import find_model
     from ...runs.engine import Workers, read_resources
 
     if "alignment" in datasets:
@@ -164,10 +165,12 @@ def evaluate(
         )
     sets = (None, "paper", "sources", "all")
     names = methods if methods in sets else [name.strip() for name in str(methods).split(",")]
+    crew = Workers(workers, address=address, resources=read_resources(resources))
     (loaded,) = open_models([model] if model else None, dtype=dtype, allow=allow or [])
     kept = out / "examples.jsonl"
     with (
         when_stopped(lambda: say_kept(out, count_lines(kept), "examples")),
+        keeping_interrupts(),
         show_progress(f"Evaluating {loaded.name} …"),
     ):
         report = run(
@@ -187,7 +190,8 @@ def evaluate(
             swaps=swaps or None,
             swap_depths=[_read_place(place) for place in swap_depths.split(",")],
             engine=engine.value,
-            workers=Workers(workers, address=address, resources=read_resources(resources)),
+            workers=crew,
+            source=find_model(model, crew, dtype=dtype, allow=allow or ()),
         )
     if json:
         print_json(report.to_dict())

@@ -7,7 +7,7 @@ import typer
 
 from ...errors import InputError
 from ..engine_options import ClusterAddress, EngineChoice, EngineName, Resources, WorkerCount
-from ..interruption import name_command, say_kept, when_stopped
+from ..interruption import keeping_interrupts, name_command, say_kept, when_stopped
 from ..options import DataFolder, DatasetNames, Limit, SplitText, UnitOutput
 from ..reporting import (
     Allow,
@@ -27,6 +27,7 @@ from ..sources import open_models, read_dataset_files
 if TYPE_CHECKING:
     from ...data import Dataset
     from ...models import Model
+    from ...pipeline.model_source import ModelSource
     from ...runs.engine import Workers
 
 __all__ = ["survey"]
@@ -73,6 +74,7 @@ def survey(
 
     from ...document.kinds import ANSWERS_SCHEMA, SURVEY_SCHEMA
     from ...inside.split import read_split
+    from ...pipeline.model_source import find_model
     from ...runs.engine import Workers, read_resources
     from ...view.saving import require_format
     from ...view.showing import print_by_kind
@@ -88,7 +90,12 @@ def survey(
     (loaded,) = open_models(None if model is None else [model], dtype=dtype, allow=allow or (), start=start)
     if neuron is None:
         document = _survey(
-            loaded, read, groups, "heads" if heads else "neurons", (out, limit, top), (engine.value, crew)
+            (loaded, find_model(model, crew, dtype=dtype, allow=allow or (), start=start)),
+            read,
+            groups,
+            "heads" if heads else "neurons",
+            (out, limit, top),
+            (engine.value, crew),
         )
     else:
         from ...inside.top_examples import find_answers
@@ -105,7 +112,7 @@ def survey(
 
 
 def _survey(
-    model: "Model",
+    model: "tuple[Model, ModelSource]",
     datasets: "list[Dataset]",
     split: Any,
     part: str,
@@ -123,9 +130,9 @@ def _survey(
             return f"nothing was kept. A run that can be resumed: {name_command()} --out RUN"
         return say_kept(out, count_examples(out / f"{part}.safetensors"), "examples")
 
-    with when_stopped(say), show_progress(f"Looking into {model.name} …"):
+    with when_stopped(say), keeping_interrupts(), show_progress(f"Looking into {model[0].name} …"):
         document = survey(
-            model,
+            model[0],
             datasets,
             part=part,
             split=split,
@@ -133,6 +140,7 @@ def _survey(
             limit=limit,
             engine=where[0],
             workers=where[1],
+            source=model[1],
         ).to_dict(top)
         if out is not None:
             save_survey(document, out)
