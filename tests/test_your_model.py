@@ -27,6 +27,7 @@ from transformers import (
 import whyword
 from whyword.doctor import diagnose
 from whyword.models.testing.shrink import randomise
+from whyword.models.weights import dequantise
 
 import toy_tokenizers
 from families import build, prompt_of
@@ -136,6 +137,59 @@ def test_the_active_adapter_is_explained(tmp_path: Path) -> None:
         atol=1e-5,
         rtol=1e-4,
     )
+
+
+def _adapt(**options: Any) -> tuple[Any, whyword.Model]:
+    """A network with adapters on all projections, and the same merged."""
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    config = peft.LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False, **options)
+    adapted = peft.get_peft_model(network_of(torch.float64), config).double().eval()
+    return adapted, whyword.load(copy.deepcopy(adapted).merge_and_unload())
+
+
+@pytest.mark.parametrize("changed", ["nothing", "a hook on a part", "a hook on the layer", "a weight", "off"])
+def test_low_rank_adapters_are_read_from_their_parts(changed: str) -> None:
+    """Where somebody changes what the layer or a part gives, also later, it is followed step by step."""
+    adapted, merged = _adapt()
+    model = whyword.load(adapted)
+    explain_all(model)  # that they act by their parts was found
+    layers = [block.self_attn.v_proj for block in model.blocks]
+    if changed == "a weight":
+        for each in layers:
+            each.lora_B["default"].weight.data.mul_(2)
+    elif changed == "off":
+        adapted.base_model.disable_adapter_layers()
+    elif changed != "nothing":
+        for each in layers:
+            part = each.lora_A["default"] if "part" in changed else each
+            part.register_forward_hook(lambda _module, _args, output: output * 2)
+    read = [model.project(each).low_rank for each in layers]
+    assert all(each is None for each in read) == ("hook" in changed)
+    if changed in ("off", "a weight"):
+        copied = copy.deepcopy(adapted)
+        merged = whyword.load(copied.unload() if changed == "off" else copied.merge_and_unload())
+    elif changed != "nothing":
+        for block, layer in zip(merged.blocks, layers, strict=True):
+            projection = block.self_attn.v_proj
+            with torch.no_grad():
+                if "part" in changed:
+                    projection.weight += layer.get_delta_weight("default")
+                else:
+                    projection.weight *= 2
+                    projection.bias *= 2
+    require_same(model, merged, 1e-9)
+
+
+def test_a_layer_that_fails_leaves_torch_as_it_was() -> None:
+    adapted, _ = _adapt()
+    model = whyword.load(adapted)
+    whyword.explain(model, IDS, target=5, foil=9, method="flow")
+    base = model.blocks[1].mlp.up_proj.base_layer
+    base.weight.data = base.weight.data[:, :-1]
+    with pytest.raises(whyword.ModelError, match=r"^.+\n.+$"):
+        whyword.explain(model, IDS, target=5, foil=9, method="flow")
+    assert torch.overrides._get_current_function_mode() is None  # type: ignore[no-untyped-call]
+    assert torch.is_grad_enabled()
 
 
 def test_an_adapter_folder_loads_its_base(tmp_path: Path) -> None:
@@ -421,6 +475,23 @@ def test_quantised_models_are_explained_by_the_weights_that_they_apply(
     assert said == {"int8": "float32, projections read 8 bits", "float32": "float32"}.get(
         exactness or said, said
     )
+
+
+@pytest.mark.parametrize("kind", ["nf4", "fp4"])
+def test_four_bits_are_unpacked_as_the_kernel_reads_them(kind: str) -> None:
+    """Weight by weight: a basis vector gives one weight of every output, rounded as the kernel rounds it."""
+    bnb = pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
+    plain = nn.Linear(128, 96, bias=False)
+    module = bnb.nn.Linear4bit(128, 96, bias=False, compute_dtype=torch.float32, quant_type=kind)
+    module.load_state_dict(plain.state_dict())
+    module = module.to("cpu").requires_grad_(False).eval()
+    with torch.no_grad():
+        applied = module(torch.eye(128))
+    found = dequantise(module)
+    assert found is not None
+    if getattr(module.weight.quant_state, "packing_format_for_cpu", False):
+        assert torch.equal(found, applied)
+    torch.testing.assert_close(found, applied, atol=0, rtol=8e-3)
 
 
 def _with_weights_as_applied(quantised: Any) -> Any:

@@ -1,7 +1,7 @@
 """Projections: modules that map linearly, plus a bias, whatever they are made of.
 
-The weight of a plain projection is read. That of any other (an adapter beside it, quantised weights, weights
-that are fetched when the module runs) is asked of the module itself:
+The weight of a plain projection is read, and low-rank adapters beside it. That of any other (other adapters,
+quantised weights, weights that are fetched when the module runs) is asked of the module itself:
 
 matrix:     its action on basis vectors, less what it gives for 0, which is the bias
 transpose:  the vector–Jacobian product that torch computes, or the matrix where torch computes none
@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..errors import ModelError, WhywordError, first_line
+from .low_rank import LowRank, read_low_rank
 from .paths import list_modules
 from .run_modes import asking
 from .weights import dequantise, device_of, is_opaque, is_plain, orient, output_bias, read_weight, read_width
@@ -73,13 +74,25 @@ class Projection:
         """Matrix and bias, where they are kept: compared with the module once."""
 
     @cached_property
+    def low_rank(self) -> LowRank | None:
+        """Its parts, where it is a plain weight with low-rank adapters: compared with the module once."""
+        found = None if self.plain else read_low_rank(self.module)
+        if found is None or self.module in self._kept.trusted:
+            return found
+        if not self.agrees(found.merge(self._dtype))[0]:
+            return None
+        self._kept.trusted.add(self.module)
+        return found
+
+    @cached_property
     def kept(self) -> bool:
         """Whether its matrix is kept: it is no larger than what the module holds."""
-        if self.plain:
+        if self.plain or self.low_rank is not None:
             return False
-        own = [*self.module.parameters(), *self.module.buffers()]
-        size = self.read * self.written * torch.finfo(self._dtype).bits // 8
-        return size <= sum(tensor.nbytes for tensor in own if not tensor.is_meta)
+        parts = list_modules(self.module)
+        own = (each for part in parts for each in (*part._parameters.values(), *part._buffers.values()))
+        size = self.read * self.written * self._dtype.itemsize
+        return size <= sum(tensor.nbytes for tensor in own if tensor is not None and not tensor.is_meta)
 
     @cached_property
     def written(self) -> int:
@@ -98,6 +111,8 @@ class Projection:
         """Return what it gives for 0, None where that is nothing."""
         if self.plain:
             return output_bias(self.module, self._dtype)
+        if self.low_rank is not None:
+            return None if self.low_rank.bias is None else self.low_rank.bias.to(self._dtype)
         if self.without_bias:
             return None
         bias = self._find()[1] if self.kept else self.ask_bias()
@@ -107,7 +122,7 @@ class Projection:
         """Return the whole matrix."""
         if self.plain:
             return read_weight(self.module).to(self._dtype)
-        return self._find()[0]
+        return self._find()[0] if self.low_rank is None else self.low_rank.merge(self._dtype)
 
     def _find(self) -> tuple[Float[Tensor, "read written"], Float[Tensor, " written"]]:
         """Return matrix and bias, and keep them if they are worth it."""
@@ -121,10 +136,11 @@ class Projection:
         found = dequantise(self.module)
         if found is not None and found.shape[0] == self.read:
             found = found.to(self.device, self._dtype)
-            if self._kept.dequantises(self):
+            if self.module in self._kept.trusted:
                 return found
             if self.agrees(found)[0]:
-                self._kept.note_dequantises(self)
+                if self.is_leaf:
+                    self._kept.trusted.add(self.module)
                 return found
         pieces = [self._apply(unit) for unit in self._units()]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
@@ -154,10 +170,14 @@ class Projection:
         if self.plain:
             matrix = self.matrix()
             return rows.to(matrix) @ matrix
+        if self.low_rank is not None:
+            return self.low_rank.apply(rows.to(self._dtype))
         return self._apply(rows)
 
     def pull_back(self, directions: Float[Tensor, "row written"]) -> Float[Tensor, "row read"]:
         """Apply the transpose of the linear part."""
+        if self.low_rank is not None:
+            return self.low_rank.pull_back(directions.to(self._dtype))
         if not self.plain and not self.kept and len(directions) < self.read:
             pulled = self._pull(directions)
             if pulled is not None:
@@ -196,7 +216,7 @@ class Projection:
 
     def _pull(self, directions: Float[Tensor, "row written"]) -> Float[Tensor, "row read"] | None:
         """Let torch apply the transpose; None where it has no gradient through the module."""
-        if self._kept.without_gradient(self.module) or self._mixed:
+        if self.module in self._kept.without_gradient or self._mixed:
             return None
         with torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of operations without a gradient, which is found out here
@@ -206,7 +226,7 @@ class Projection:
                 output = self._run(given)
                 (pulled,) = torch.autograd.grad(output, zero, directions.detach().clone().to(output))
             except (RuntimeError, NotImplementedError, TypeError, ValueError):
-                self._kept.note_without_gradient(self.module)
+                self._kept.without_gradient.add(self.module)
                 return None
         return pulled.to(self._dtype)
 
@@ -248,8 +268,10 @@ class Projections:
 
     def __init__(self) -> None:
         self._matrices: dict[nn.Module, Tensor] = {}
-        self._without_gradient: set[nn.Module] = set()
-        self._dequantising: set[nn.Module] = set()
+        self.without_gradient: set[nn.Module] = set()
+        """Modules through which torch was found to have no gradient."""
+        self.trusted: set[nn.Module] = set()
+        """Modules that were found to act by what is read of them: their parts, or a dequantised weight."""
         self._last: tuple[nn.Module, Tensor] | None = None
         """The one that was asked last, whatever its size."""
 
@@ -270,20 +292,3 @@ class Projections:
             self._last = module, matrix
         none = matrix.new_zeros(matrix.shape[1])
         return matrix, none if projection.without_bias else projection.ask_bias()
-
-    def dequantises(self, projection: Projection) -> bool:
-        """Say whether a module that has no others inside was found to act by its dequantised weight."""
-        return projection.module in self._dequantising
-
-    def note_dequantises(self, projection: Projection) -> None:
-        """Remember that a module acts by its dequantised weight, which is read anew every time."""
-        if projection.is_leaf:
-            self._dequantising.add(projection.module)
-
-    def without_gradient(self, module: nn.Module) -> bool:
-        """Say whether torch was found to have no gradient through a module."""
-        return module in self._without_gradient
-
-    def note_without_gradient(self, module: nn.Module) -> None:
-        """Remember that torch has no gradient through a module."""
-        self._without_gradient.add(module)

@@ -108,9 +108,10 @@ class ProjectByModule(torch.autograd.Function):
         """Let the module apply its transpose."""
         gradient = gradients[0].flatten(0, -2)
         rows = _find_range(gradient)
-        own = context.pull_back(gradient[rows])
-        pulled = own.new_zeros(gradient.shape[0], own.shape[1])
-        pulled[rows] = own
+        pulled = context.pull_back(gradient[rows])
+        if pulled.shape[0] < gradient.shape[0]:
+            own, pulled = pulled, pulled.new_zeros(gradient.shape[0], pulled.shape[1])
+            pulled[rows] = own
         return pulled.view(*gradients[0].shape[:-1], -1).to(gradients[0].dtype), None, None
 
 

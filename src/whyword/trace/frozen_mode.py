@@ -51,6 +51,37 @@ class FreezingMode(TorchFunctionMode):
         self._names: dict[Any, str | None] = {}
         self.noting = False
         """Whether the block that runs is noted: where gradients are off then, the network itself does so."""
+        self._paused = False
+
+    def pause(self) -> None:
+        """Let operations run as they are until `resume`, without gradients."""
+        self._paused = _get_current_function_mode() is self  # type: ignore[no-untyped-call]
+        if self._paused:  # else another one is inside
+            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        self.noting = False
+        torch.set_grad_enabled(False)
+
+    def resume(self, projection: Projection, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """Go on after a projection; give what it gave, which is pulled back as a whole."""
+        torch.set_grad_enabled(True)
+        result = self._project(projection, inputs, outputs)
+        self.noting = True
+        self._enter_again()
+        return result
+
+    def _enter_again(self) -> None:
+        if self._paused:
+            self._paused = False
+            self.__enter__()  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Intercept the operations inside; one may fail while they are let run as they are."""
+        with self:
+            try:
+                yield
+            finally:
+                self._enter_again()
 
     @contextmanager
     def resting(self) -> Iterator[None]:
@@ -121,7 +152,7 @@ class FreezingMode(TorchFunctionMode):
                 _label(operation, result)
             return result
 
-    def project(self, projection: Projection, inputs: Tensor, outputs: Tensor) -> Tensor:
+    def _project(self, projection: Projection, inputs: Tensor, outputs: Tensor) -> Tensor:
         """Give what a projection gave whose operations are not followed: it is pulled back as a whole."""
         operation = Operation(
             projection.module.forward, type(projection.module).__name__, (inputs,), {}, (inputs,), self._tally

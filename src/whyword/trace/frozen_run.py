@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..models.model import LoadedStack, Model
+from ..models.projection import Projection
 from ..runs.batches import is_out_of_memory
 from .block_tally import BlockTally, Counts
 from .frozen_mode import FreezingMode
@@ -77,7 +78,7 @@ class FrozenRun:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Note what is computed inside."""
-        with torch.inference_mode(False), torch.enable_grad(), self._mode:
+        with torch.inference_mode(False), torch.enable_grad(), self._mode.running():
             yield
 
     def resting(self) -> AbstractContextManager[None]:
@@ -121,23 +122,23 @@ class FrozenRun:
         again: Tensor = module.forward(hidden)  # not a function of every element alone: step by step
         return again
 
-    def hide(self, module: nn.Module, inputs: Tensor) -> Tensor:
-        """Take what a module reads that is followed as a whole; give it without its dependence on the stream.
+    def hide(self, module: nn.Module, inputs: Tensor, pause: bool = False) -> Tensor:
+        """Take what an activation or projection reads that is followed as a whole; give it as a constant.
 
-        These are activations, and projections of quantised weights.
+        `pause`: operations are not looked at until `reveal`.
         """
         if not torch.is_grad_enabled() or not inputs.requires_grad:
             return inputs
         self._hidden[module] = inputs
         hidden: Tensor = hold(inputs.detach())
+        if pause:
+            self._mode.pause()
         return hidden
 
-    def reveal(self, module: nn.Module, outputs: Tensor) -> Tensor | None:
-        """Take what it gave; give what goes on, None: the same."""
-        inputs = self._hidden.pop(module, None)
-        if inputs is None:
-            return None
-        return self._mode.project(self._model.project(module), inputs, outputs)
+    def reveal(self, projection: Projection, outputs: Tensor) -> Tensor | None:
+        """Take what a projection gave; give what goes on, None: the same."""
+        inputs = self._hidden.pop(projection.module, None)
+        return None if inputs is None else self._mode.resume(projection, inputs, outputs)
 
     def take_context(self, stack: LoadedStack, context: Tensor) -> None:
         """Take what attention gave, before its output projection."""

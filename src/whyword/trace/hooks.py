@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from ..models.architecture import Attention
+from ..models.low_rank import may_be_low_rank
 from ..models.model import LoadedStack, Model, module_at
 from ..models.paths import list_modules
+from ..models.projection import Projection
 from ..models.run_modes import is_asking
 from ..models.weights import is_opaque
 from .frozen_gradients import ProjectByModule, run_function
@@ -54,15 +56,18 @@ def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
 
 def only_seeing(frozen: FrozenRun | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let hooks see this thread's run; where it is noted for gradients, they are not noted themselves."""
-    return in_this_thread if frozen is None else partial(_see_unnoted, frozen)
+    return partial(_record_only, frozen)
 
 
-def _see_unnoted(frozen: FrozenRun, hook: Callable[..., Any]) -> Callable[..., Any]:
+def _record_only(frozen: FrozenRun | None, hook: Callable[..., Any]) -> Callable[..., Any]:
     def see(*seen: Any) -> Any:
+        assert frozen is not None
         with frozen.resting(), torch.no_grad():
             return hook(*seen)
 
-    return in_this_thread(see)
+    recording = in_this_thread(hook if frozen is None else see)
+    recording.records = True  # type: ignore[attr-defined]  # it changes nothing: see models/low_rank.py
+    return recording
 
 
 def hook_unembedding(model: Model, reader: Reader) -> Iterator[Any]:
@@ -77,7 +82,7 @@ def noting(model: Model, frozen: FrozenRun) -> Iterator[None]:
     """Let a frozen run note what the network does."""
     with ExitStack() as hooks:
         for stack in model.stacks:
-            for handle in (*_hook_blocks(stack, frozen), *_hook_streams(stack, frozen)):
+            for handle in (*_hook_blocks(model, stack, frozen), *_hook_streams(stack, frozen)):
                 hooks.callback(handle.remove)
         if model.encoder_stack is not None:
             change = partial(_replace_argument, "encoder_hidden_states", frozen.enter_source)
@@ -92,7 +97,7 @@ def _run_again(model: Model, frozen: FrozenRun, index: int, call: Call, stream: 
     """Run a block of the decoder once more, noted."""
     args, kwargs = _replace_argument("hidden_states", lambda _: stream, model.blocks[index], *call)
     with ExitStack() as hooks:
-        for handle in _hook_blocks(model.decoder_stack, frozen, slice(index, index + 1)):
+        for handle in _hook_blocks(model, model.decoder_stack, frozen, slice(index, index + 1)):
             hooks.callback(handle.remove)
         hooks.enter_context(evaluating(model))
         hooks.enter_context(keep_precision(model.dtype))
@@ -102,7 +107,9 @@ def _run_again(model: Model, frozen: FrozenRun, index: int, call: Call, stream: 
     return found
 
 
-def _hook_blocks(stack: LoadedStack, frozen: FrozenRun, some: slice = slice(None)) -> Iterator[Any]:
+def _hook_blocks(
+    model: Model, stack: LoadedStack, frozen: FrozenRun, some: slice = slice(None)
+) -> Iterator[Any]:
     """Let a frozen run see activations, and what attention gives before its output projection."""
 
     def activate(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
@@ -115,19 +122,21 @@ def _hook_blocks(stack: LoadedStack, frozen: FrozenRun, some: slice = slice(None
     def hide(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return (frozen.hide(module, args[0]), *args[1:])
 
+    def hide_all(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (frozen.hide(module, args[0], pause=True), *args[1:])
+
     def reveal(module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
-        return frozen.reveal(module, output)
+        return frozen.reveal(projections[module], output)
 
     def hold_lost(_module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         if any(map(depends, args)) and isinstance(output, Tensor) and not output.requires_grad:
             hold(output)
 
+    projections: dict[nn.Module, Projection] = {}
     for block in stack.blocks[some]:
-        modules = list_modules(block)
-        opaque = [module for module in modules if is_opaque(module)]
-        for module in modules:
-            if module._modules or module in opaque:
-                continue
+        single, whole = _sort_modules(model, block)
+        projections |= whole
+        for module in single:
             if _is_foreign(module):
                 yield module.register_forward_hook(in_this_thread(hold_lost))
             if _may_activate(module):
@@ -138,9 +147,33 @@ def _hook_blocks(stack: LoadedStack, frozen: FrozenRun, some: slice = slice(None
             if isinstance(sublayer, Attention):
                 output = module_at(block, sublayer.output)
                 yield output.register_forward_pre_hook(in_this_thread(take_context))
-        for module in opaque:
-            yield module.register_forward_pre_hook(in_this_thread(hide))
+        for module in whole:
+            yield module.register_forward_pre_hook(in_this_thread(hide_all))
             yield module.register_forward_hook(in_this_thread(reveal))
+
+
+def _sort_modules(model: Model, block: nn.Module) -> tuple[list[nn.Module], dict[nn.Module, Projection]]:
+    """List the modules of a block that have none inside, and projections that are followed as a whole.
+
+    The operations of these need not be followed (low-rank adapters) or cannot be (quantised weights).
+    """
+    single: dict[nn.Module, None] = {}
+    whole: dict[nn.Module, Projection] = {}
+    waiting = [block]
+    while waiting:
+        module = waiting.pop()
+        if may_be_low_rank(module):
+            projection = model.project(module)
+            if projection.low_rank is not None:
+                whole[module] = projection
+                continue
+        elif is_opaque(module):
+            whole[module] = model.project(module)
+            continue
+        if not module._modules:
+            single[module] = None
+        waiting += [child for child in reversed(module._modules.values()) if child is not None]
+    return list(single), whole
 
 
 def _may_activate(module: nn.Module) -> bool:

@@ -114,18 +114,17 @@ def read_state(model: Model) -> NetworkState:
         )
 
 
-def _list_parts(module: nn.Module) -> Iterator[Any]:
+def _list_parts(module: nn.Module) -> list[Any]:
     """List a module, its class, its attributes (a forward of its own among them) and its hooks."""
-    yield module
-    yield type(module)
     attributes = vars(module)
-    yield from attributes.values()
+    found = [module, type(module), *attributes.values()]
     for name, value in attributes.items():
         if name not in _OWN and type(value) not in _PLAIN:
-            yield from _list_contents(value)
-    for hook in chain(module._forward_pre_hooks.values(), module._forward_hooks.values()):
-        yield hook
-        yield getattr(hook, "__code__", None)  # not what it holds: most hooks keep what they have seen
+            found += _list_contents(value)
+    for hooks in (module._forward_pre_hooks, module._forward_hooks):
+        for hook in hooks.values():
+            found += hook, getattr(hook, "__code__", None)  # not what it holds: most keep what they have seen
+    return found
 
 
 def _list_contents(value: Any) -> Iterator[Any]:
