@@ -148,6 +148,19 @@ def test_fuzz_config(family: str, tmp_path: Path) -> None:
     assert {*outcomes} == {"read", "refused"}
 
 
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("max_position_embeddings", 10**6), ("encoder_layers", 10**6), ("decoder_ffn_dim", 10**6)],
+)
+def test_what_would_take_a_minute_to_make(name: str, number: int, tmp_path: Path) -> None:
+    """Found by 10,000 mutations: Marian computes positions number by number, and makes whatever is asked."""
+    build("marian", torch.float32).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), name: number}))
+    with pytest.raises(whyword.ModelError, match=f"in config.json {name} is {number}"):
+        whyword.load(tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["byte-level", "unigram", "wordpiece"])
 def test_fuzz_tokenizer(kind: str, tmp_path: Path) -> None:
     tokenizer = toy_tokenizers.make(kind)

@@ -17,31 +17,61 @@ __all__ = ["require_attention", "require_parts", "require_possible_sizes", "requ
 
 _COUNT = re.compile(r"(num_|n_)\w*(layers?|experts?)|(encoder|decoder)_layers")
 """Names of config attributes that count modules."""
+_WIDTH = re.compile(r"(\w+_)?(intermediate|hidden|vocab)_size|\w+_dim|n_embd|n_inner|d_(model|ff|kv)")
+"""Names of config attributes that are sizes of weights."""
+_MOST_WIDTH, _PACKED = 1 << 16, 16
+"""Sizes that cost little; and how many times the largest of a checkpoint one may be: some are packed."""
 _MOST_MODULES = 1000
 """How many modules a config may ask for, whatever its checkpoint has: making that many takes a second."""
+_MOST_BYTES = 1 << 20
+"""How large a table of positions may be, whatever its checkpoint has: some are computed number by number."""
 
 
 def require_possible_sizes(config: Any, folder: Path) -> None:
-    """Refuse a config of far more blocks or experts than its checkpoint has tensors, before they are made."""
+    """Refuse a config of far more blocks or far larger weights than its checkpoint, before they are made."""
     if not folder.is_dir():
         return
-    tensors = sum(map(_count_tensors, folder.glob("*.safetensors")))
+    sizes = [size for path in folder.glob("*.safetensors") for size in _list_sizes(path)]
+    tensors, largest = len(sizes), max(sizes, default=0)
     for part in (config, config.get_text_config()):
         for name, value in vars(part).items():
-            if _COUNT.fullmatch(name) and isinstance(value, int) and value > max(_MOST_MODULES, 10 * tensors):
-                raise ModelError(
-                    f"{folder}: in config.json {name} is {value}, but its weights are {tensors} tensors.",
-                    "Use the config.json that belongs to the weights.",
-                )
+            if not isinstance(value, int):
+                continue
+            if _COUNT.fullmatch(name) and value > max(_MOST_MODULES, 10 * tensors):
+                raise _misfit(folder, name, value, f"are {tensors} tensors")
+            if _WIDTH.fullmatch(name) and value > max(_MOST_WIDTH, _PACKED * largest):
+                raise _misfit(folder, name, value, f"are at most {largest} wide")
+    if config.is_encoder_decoder:
+        _require_possible_positions(config, folder)
 
 
-def _count_tensors(path: Path) -> int:
-    """Count the tensors of a safetensors file; 0 where it cannot be read, which loading it will tell."""
+def _require_possible_positions(config: Any, folder: Path) -> None:
+    """Refuse a table of positions that is larger than all weights of its checkpoint, before it is computed.
+
+    Marian's takes a minute for a million positions. Decoders compute positions as they need them.
+    """
+    positions, width = (getattr(config, name, None) for name in ("max_position_embeddings", "hidden_size"))
+    if not isinstance(positions, int) or not isinstance(width, int):
+        return
+    held = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    if 4 * positions * width > max(_MOST_BYTES, held):
+        raise _misfit(folder, "max_position_embeddings", positions, f"are {held} bytes")
+
+
+def _misfit(folder: Path, name: str, value: int, weights: str) -> ModelError:
+    return ModelError(
+        f"{folder}: in config.json {name} is {value}, but its weights {weights}.",
+        "Use the config.json that belongs to the weights.",
+    )
+
+
+def _list_sizes(path: Path) -> list[int]:
+    """List the largest size of every tensor of a file; nothing where it cannot be read: loading tells."""
     try:
         with safe_open(path, "pt") as file:
-            return len(file.keys())
+            return [max(file.get_slice(name).get_shape(), default=0) for name in file.keys()]  # noqa: SIM118
     except (SafetensorError, OSError):
-        return 0
+        return []
 
 
 def require_parts(network: Any) -> Any:
