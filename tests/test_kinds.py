@@ -49,7 +49,7 @@ def as_json(document: Any) -> Any:
 
 
 def without_surrogates(document: Any) -> Any:
-    return json.loads(json.dumps(document).replace("\\ud800", "?"))
+    return json.loads(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 # ---------------------------------------------------------------- the table
@@ -320,6 +320,11 @@ def cut(value: list[Any]) -> list[Any]:
             "ablation",
             change("effects", 0, "examples", to=-1),
             "effects[0].examples: Input should be greater than",
+        ),
+        (
+            "support",
+            change("rows", 1, "bias", to=None),
+            "rows[1].bias: some rows have one, others have none.",
         ),
         ("prediction", change("choices", 2, to=3), "choices[2]: Input should be a valid dictionary."),
     ],

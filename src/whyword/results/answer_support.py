@@ -98,6 +98,8 @@ class AnswerSupport(ScoredParts):
         for place, row in enumerate(declared.rows):
             require_length(f"rows[{place}].scores", row.scores, len(declared.columns))
             require_length(f"rows[{place}].words", row.words, len(declared.words))
+            if (row.bias is None) != (declared.rows[0].bias is None):
+                raise misfit(f"rows[{place}].bias", "some rows have one, others have none")
         for place, word in enumerate(declared.words):
             if not 0 <= word.column < len(declared.columns):
                 raise misfit(f"words[{place}].column", f"there is no column {word.column}")
