@@ -193,14 +193,14 @@ def test_a_continuation_is_greedy_whatever_the_model_is_set_to() -> None:
     for name, value in settings.items():
         kept = getattr(network.generation_config, name)
         setattr(network.generation_config, name, value)
-        assert generate(model, prompt, 6) == greedy, name
+        assert generate(model, prompt, 6)[0] == greedy, name
         assert getattr(network.generation_config, name) == value
         setattr(network.generation_config, name, kept)
     for name, value in settings.items():  # all at once
         setattr(network.generation_config, name, value)
-    assert generate(model, prompt, 6) == greedy
+    assert generate(model, prompt, 6)[0] == greedy
     network.generation_config.eos_token_id = second  # the end is the model's own
-    assert generate(model, prompt, 6) == greedy[:2]
+    assert generate(model, prompt, 6)[0] == greedy[:2]
 
 
 def test_a_network_that_goes_on_otherwise_with_its_cache() -> None:

@@ -122,6 +122,21 @@ def run_after_a_cache(network: Any, again: bool = False) -> AbstractContextManag
     return nullcontext()
 
 
+def prepend_vectors(network: Any) -> AbstractContextManager[None]:
+    """Put two vectors before every prompt, as prompt tuning does, and leave their logits out."""
+    own = network.forward
+
+    def forward(input_ids: Tensor, **options: Any) -> Any:
+        embedded = network.get_input_embeddings()(input_ids)
+        soft = torch.ones(len(input_ids), 2, embedded.shape[-1], dtype=embedded.dtype)
+        output = own(inputs_embeds=torch.cat([soft, embedded], 1), use_cache=options["use_cache"])
+        output.logits = output.logits[:, 2:]
+        return output
+
+    network.forward = forward
+    return nullcontext()
+
+
 def scale_embeddings(embedding: Any) -> None:
     own = embedding.forward
     embedding.forward = lambda ids: own(ids) * torch.linspace(1, 2, ids.shape[1])[:, None]
@@ -204,6 +219,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
         "logits of the recorded run",
     ),
     "a cache of one's own": (run_after_a_cache, "attention reads 15 positions of a prompt of 12"),
+    "vectors before every prompt": (prepend_vectors, "unembeds 1 positions and gives logits of 0"),
     "a wrapped unembedding": (wrap_unembedding, "has no weight that updates could be computed from"),
     "blocks in another order": (swap_blocks, "not what they were when it was loaded: 1, 2"),
     "one more block": (add_block, "not what they were when it was loaded: 4"),
@@ -336,6 +352,41 @@ def test_a_change_inside_an_attribute(kind: str) -> None:
 
 def _read_attributes(mlp: Any, stream: Tensor) -> Tensor:
     return LlamaMLP.forward(mlp, stream) * (1 + (mlp.held[0] + mlp.settings.times) * (len(stream) - 1))
+
+
+def steer(network: Any, acts: Callable[[Tensor], bool]) -> None:
+    """Add a small vector to what an MLP gives, where the hook acts."""
+
+    def hook(_module: Any, _args: Any, output: Tensor) -> Tensor | None:
+        return output + torch.linspace(-0.1, 0.1, output.shape[-1]).to(output) if acts(output) else None
+
+    network.model.layers[1].mlp.register_forward_hook(hook)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("acts", ["generated", "prompt"])
+def test_a_hook_that_acts_on_generated_tokens_only_or_on_the_prompt_only(
+    acts: str, dtype: torch.dtype
+) -> None:
+    """As libraries that steer do: with a cache, generated tokens are read one by one. The same are chosen."""
+    network = build("llama", dtype)
+    model = whyword.load(network)
+    before = [each.target.id for each in whyword.explain_continuation(model, LONG[:8], new_tokens=3)]
+    steer(network, lambda output: (output.shape[1] == 1) == (acts == "generated"))
+    ids = network.generate(torch.tensor([LONG[:8]]), do_sample=False, max_new_tokens=3)[0, 8:].tolist()
+    assert ids == before
+    for method in ("logit", "flow"):
+        with pytest.raises(
+            whyword.ProofError, match="token 2 of the continuation: logit by which a"
+        ) as caught:
+            whyword.explain_continuation(model, LONG[:8], new_tokens=3, method=method)
+        assert len(str(caught.value).splitlines()) == 2
+    network.generation_config.use_cache = False
+    found = whyword.explain_continuation(model, LONG[:8], new_tokens=3, foil=None, method="logit")
+    for place, explanation in enumerate(found):
+        with torch.no_grad():
+            own = network(torch.tensor([[*LONG[:8], *before[:place]]]), use_cache=False).logits[0, -1]
+        assert explanation.ledger.total == pytest.approx(float(own[explanation.target.id]), abs=1e-4)
 
 
 def test_a_cache_and_several_prompts() -> None:

@@ -107,6 +107,12 @@ class Identity(Enum):
         "The network predicts something else with its cache than without: set generation_config.use_cache to "
         "False.",
     )
+    GENERATED = (
+        "logit by which a token was generated",
+        "its logit in the whole run",
+        "The network computes something else with its cache than without, as hooks do that act on generated "
+        "tokens only. Set generation_config.use_cache to False, or remove them.",
+    )
     SOURCE_EMBEDDINGS = ("logits of the source's embeddings", "those of its ids", "")
 
     def __init__(self, found: str, expected: str, hint: str) -> None:

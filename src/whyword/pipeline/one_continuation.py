@@ -68,7 +68,7 @@ def explain_continuation(
             f'The foil of a continuation is None, "{AUTO}" (the best rival) or "{RUNNER_UP}".',
         )
     tokens = read_prompt(model, prompt)
-    ids = _continuation_ids(model, tokens, continuation, new_tokens)
+    ids, generated = _continuation_ids(model, tokens, continuation, new_tokens)
     context = read_prompt(model, extend_prompt(model, tokens, ids[:-1]))
     explained: list[Explanation] = []
     passes: list[_Pass] = []
@@ -79,7 +79,7 @@ def explain_continuation(
         trace = record_contexts(model, [longest], places, names, max_memory)
         predicted = ids[lengths[0] - len(tokens) :][: len(lengths)]
         if continuation is None:
-            _require_greedy(model, trace, predicted)
+            _require_greedy(model, trace, predicted, generated[lengths[0] - len(tokens) :])
         targets = [
             choose(model, context.first(length), Question((), id_, (), foil), logits)
             for length, id_, logits in zip(lengths, predicted, trace.logits, strict=True)
@@ -92,17 +92,24 @@ def explain_continuation(
     return Continuation(_Recorded(tuple(passes), range(len(ids))) if passes else tuple(explained))
 
 
-def _require_greedy(model: Model, trace: Trace, generated: Sequence[int]) -> None:
-    """Prove that what was generated token by token, with a cache, is what the whole run predicts."""
-    largest = trace.logits.amax(-1)
-    require_close(
-        Identity.GREEDY,
-        [f"token {place + 1} of the continuation" for place in range(len(generated))],
-        found=trace.logits[range(len(generated)), generated],
-        expected=largest,
-        scale=trace.logits.abs().amax(-1),
-        tolerance=tolerance_of(model.exactness),
-    )
+def _require_greedy(model: Model, trace: Trace, generated: Sequence[int], logits: Sequence[float]) -> None:
+    """Prove that what was generated token by token, with a cache, is what the whole run predicts.
+
+    The token must be its first choice, and must have had the same logit: a hook may act on generated tokens
+    only, or on the prompt only, and choose the same token by other numbers.
+    """
+    largest, count = trace.logits.amax(-1), len(generated)
+    own = trace.logits.new_tensor(logits[:count])
+    chosen = trace.logits[range(count), generated]
+    for identity, found in ((Identity.GREEDY, chosen), (Identity.GENERATED, own)):
+        require_close(
+            identity,
+            [f"token {place + 1} of the continuation" for place in range(count)],
+            found=found,
+            expected=largest,
+            scale=trace.logits.abs().amax(-1),
+            tolerance=tolerance_of(model.exactness),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,9 +213,10 @@ def _read_ids(continuation: Any) -> list[int]:
 
 def _continuation_ids(
     model: Model, prompt: Tokens, continuation: str | Sequence[int] | None, new_tokens: int
-) -> list[int]:
+) -> tuple[list[int], list[float]]:
+    """Give the tokens of a continuation, and, where the model generates it, the logits by which it did."""
     if isinstance(continuation, str):
-        return continue_prompt(model, prompt, continuation)
+        return continue_prompt(model, prompt, continuation), []
     if continuation is not None:
         ids = _read_ids(continuation)
         if not ids:
@@ -216,9 +224,8 @@ def _continuation_ids(
                 "The continuation is empty.", "Pass at least one token, or None to generate some."
             )
         require_tokens(model, ids)
-        return ids
+        return ids, []
     room = new_tokens if model.most_tokens is None else min(new_tokens, model.most_tokens - len(prompt) + 1)
     if room < 1:
         raise InputError(f"new_tokens is {new_tokens}.", "Let the model generate at least one token.")
-    generated: list[int] = generate(model, prompt.ids, room)
-    return generated
+    return generate(model, prompt.ids, room)

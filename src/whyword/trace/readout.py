@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from ..errors import ModelError
 from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model
 from .store import require_called
@@ -73,6 +74,12 @@ class Reader:
     def read(self, output: Float[Tensor, "1 position vocab"]) -> Readout:
         """Return the logits, after the run."""
         require_called("the unembedding", "the network", hasattr(self, "unembedded"))
+        if output.shape[:-1] != (1, len(self.unembedded)):
+            raise ModelError(
+                f"{self._model.name} unembeds {len(self.unembedded)} positions and gives logits of "
+                f"{output.shape[:-1].numel()}.",
+                "Undo what was changed in it: its logits must be those of the tokens that it is given.",
+            )
         logits = output[0].to(self._model.compute_dtype)
         uncapped = logits if self._model.logit_cap is None else _uncap(self._model, self._unbounded, logits)
         return Readout(logits, uncapped)

@@ -17,6 +17,7 @@ from ..runs.batches import is_out_of_memory
 from ..runs.progress import report
 from .intercepted_operation import cannot_follow
 from .own_attention import RUNNING
+from .precision import keep_precision
 from .readout import Inputs
 
 __all__ = [
@@ -99,15 +100,27 @@ def run_inputs(
 
 
 @torch.no_grad()
-def generate(model: Model, ids: Sequence[int], new_tokens: int) -> list[int]:
-    """Let the network go on greedily, whatever its own settings for generation are."""
-    from transformers import GenerationConfig
+def generate(model: Model, ids: Sequence[int], new_tokens: int) -> tuple[list[int], list[float]]:
+    """Let the network go on greedily, whatever its own settings for generation are.
+
+    Gives the tokens, and the logit of each as the network gave it then, with its cache.
+    """
+    from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+
+    largest: list[Tensor] = []
+
+    class Keeping(LogitsProcessor):  # type: ignore[misc]
+        def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+            largest.append(scores[0].amax())
+            return scores
 
     own = model.network.generation_config
     kept = {name: getattr(own, name, None) for name in _KEPT}
     settings = GenerationConfig(**{name: value for name, value in kept.items() if value is not None})
     prompt = torch.tensor([list(ids)], device=model.device)
-    return _generate(model, settings, prompt, len(ids), new_tokens)
+    kept_logits = LogitsProcessorList([Keeping()])
+    generated = _generate(model, settings, prompt, len(ids), new_tokens, logits_processor=kept_logits)
+    return generated, [float(logit) for logit in largest]
 
 
 @torch.no_grad()
@@ -138,7 +151,7 @@ def _generate(
     settings.do_sample, settings.num_return_sequences = False, 1
     settings.return_dict_in_generate = False
     settings.max_new_tokens, settings.max_length = new_tokens, None  # a length counts the prompt too
-    with in_two_lines(model), evaluating(model):
+    with in_two_lines(model), evaluating(model), keep_precision(model.dtype):
         network = copy(model.network)
         network.generation_config = settings
         generated = network.generate(
