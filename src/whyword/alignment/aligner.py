@@ -146,7 +146,7 @@ def _measure_each(
 ) -> tuple[list[_Scores], list[Prepared | Refused | None]]:
     prepared = prepare_each(model, pairs, languages, words)
     found = [torch.zeros(0, 0, dtype=torch.float32, device="cpu")] * len(pairs)
-    for batch in cut(prepared):
+    for batch in cut(model, prepared):
         own = [each for each in (prepared[index] for index in batch) if isinstance(each, Prepared)]
         start = time.perf_counter()
         for index, scores in zip(batch, measure_words(model, own, [settings])[settings], strict=True):

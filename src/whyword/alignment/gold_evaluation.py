@@ -192,7 +192,7 @@ def _measure_window(
 ) -> list[_Pair]:
     prepared = prepare_all(model, pairs, languages, first)
     found = [_Pair(each, {}) for each in prepared]
-    for batch in cut(prepared):
+    for batch in cut(model, prepared):
         own = [each for each in (prepared[index] for index in batch) if each is not None]
         measured = measure_words(model, own, wanted)
         for place, (index, pair) in enumerate(zip(batch, own, strict=True)):

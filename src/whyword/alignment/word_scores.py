@@ -93,8 +93,9 @@ def prepare_all(
     return prepared
 
 
-def cut(prepared: Sequence[Prepared | Refused | None]) -> list[list[int]]:
+def cut(model: Model, prepared: Sequence[Prepared | Refused | None]) -> list[list[int]]:
     """Cut pairs into batches of similar length, without empty and refused ones."""
+    rows = 0 if model.runs_alone else _ROWS
     sizes = {
         index: (len(each.read), len(each.pair.source))
         for index, each in enumerate(prepared)
@@ -103,7 +104,7 @@ def cut(prepared: Sequence[Prepared | Refused | None]) -> list[list[int]]:
     return cut_batches(
         list(sizes),
         sizes.__getitem__,
-        lambda batch: len(batch) * max(max(sizes[index]) for index in batch) <= _ROWS,
+        lambda batch: len(batch) * max(max(sizes[index]) for index in batch) <= rows,
     )
 
 

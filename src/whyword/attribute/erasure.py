@@ -247,11 +247,11 @@ def _cut(model: Model, variants: Sequence[Variant]) -> list[list[int]]:
     """Cut inputs into batches of similar length; the longest go first: what does not fit shows at once."""
     most = _TOKENS.get(model.device.type, _MOST_TOKENS)
     size, width = torch.finfo(model.compute_dtype).bits // 8, int(model.config.hidden_size)
-    room = int(_SHARE * free_memory(model.device)) if variants else 0
+    room, alone = int(_SHARE * free_memory(model.device)) if variants else 0, model.runs_alone
 
     def fits(batch: Sequence[int]) -> bool:
         longest, shortest = (len(variants[place].ids) for place in (batch[0], batch[-1]))
-        if model.lengths.find(longest) != model.lengths.find(shortest):
+        if alone or model.lengths.find(longest) != model.lengths.find(shortest):
             return False
         tokens = len(batch) * longest
         rows = len(batch) * len(variants[batch[-1]].read)

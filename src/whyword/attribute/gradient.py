@@ -64,9 +64,10 @@ def differentiate(predictions: Predictions, running: Running = _as_it_is) -> lis
     """Return the gradient of every prediction; `running`: what the network runs in, which may modify it."""
     model, prompts, places = predictions.model, predictions.prompts, predictions.trace.places
     _require_same_logits(predictions)
+    alone = model.runs_alone
 
     def fits(batch: Sequence[int]) -> bool:
-        return estimate_gradient(model, len(batch) * len(prompts[batch[-1]])) <= ACTIVATIONS
+        return not alone and estimate_gradient(model, len(batch) * len(prompts[batch[-1]])) <= ACTIVATIONS
 
     found: dict[int, list[Gradient]] = {}
     for batch in cut_batches(range(len(prompts)), lambda example: len(prompts[example]), fits):

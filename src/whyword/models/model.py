@@ -10,11 +10,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..errors import ModelError
+from ..runs.foreign_code import has_foreign_code
 from .architecture import Architecture, Mlp, Stack, Sublayer
 from .classifier import DecoderClassifier
 from .exactness import measure_exactness
 from .length_classes import LengthClasses
-from .paths import module_at, optional_module
+from .paths import list_modules, module_at, optional_module
 from .projection import Projection, Projections
 from .weights import device_of
 from .workspace import Workspace
@@ -167,6 +168,11 @@ class Model:
     def lengths(self) -> LengthClasses:
         """Lengths at which the model may change what it does, and what was compared already."""
         return LengthClasses(self.config)
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether prompts are run one by one: what a user's own hooks do in a batch is not known."""
+        return self.verify != "load" and has_foreign_code(list_modules(self.network))
 
     @property
     def unembedding(self) -> nn.Module:

@@ -185,10 +185,11 @@ def cut_prompts(
 ) -> list[list[Asked]]:
     """Cut prompts into batches of similar length; the batch with the first prompt comes first.
 
-    Padding never takes a prompt over a length at which the model may change what it does. `room`: bytes that
-    a batch may take; None: half of what is free.
+    Where a user's own hooks act, each prompt is a batch. Padding never takes a prompt over a length at which
+    the model may change what it does. `room`: bytes that a batch may take; None: half of what is free.
     """
     find_class = model.lengths.find
+    batch_size = 1 if model.runs_alone else batch_size
     room = int(_SHARE * free_memory(model.device)) if room is None else room
 
     def fits(batch: Sequence[Asked]) -> bool:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 
 from ..errors import InputError
+from .foreign_code import find_foreign, list_read, unwrap
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 __all__ = ["fingerprint_network", "fingerprint_weights"]
-
-_LIBRARIES = ("accelerate", "functools", "peft", "torch", "transformers", "whyword")
-"""Their hooks fetch weights, or note what is asked for: the network stays the same."""
 
 
 def fingerprint_weights(network: "nn.Module") -> str:
@@ -30,8 +28,8 @@ def fingerprint_network(network: "nn.Module") -> str:
     """Return a fingerprint of the weights, and of what else makes a network compute what it does.
 
     These are the classes of its modules, their numbers (the epsilon of a norm, the scale of attention), and
-    the code of hooks and of a `forward` that somebody has put into it; not what hooks hold, which may be what
-    they have seen.
+    the code of hooks and of a `forward` that somebody has put into it, with what these read: a strength, a
+    vector. What they write is left out, since it may be what they have seen.
     """
     digest = _digest_weights(network)
     for path, module in network.named_modules():
@@ -90,16 +88,28 @@ def _add_unlisted(digest: Any, path: str, module: Any) -> None:
 
 
 def _add_changes(digest: Any, path: str, module: Any) -> None:
-    """Add the code of hooks and of a `forward` that are not from the libraries that networks are made of."""
-    hooks = [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
-    for place, function in enumerate([vars(module).get("forward"), *hooks]):
-        plain = getattr(function, "func", function)  # of functools.partial
-        plain = getattr(plain, "__func__", plain)  # of a method
-        origin = getattr(plain, "__module__", None) or ""
-        if function is not None and origin.partition(".")[0] not in _LIBRARIES:
-            name = getattr(plain, "__qualname__", type(plain).__qualname__)
-            digest.update(f"{path} {place} {name}".encode())
-            _add_code(digest, getattr(plain, "__code__", None))
+    """Add the code of a user's own hooks and of a `forward` in its place, and what these read."""
+    for place, function in enumerate(find_foreign(module)):
+        plain = unwrap(function)
+        name = getattr(plain, "__qualname__", type(plain).__qualname__)
+        digest.update(f"{path} {place} {name}".encode())
+        _add_code(digest, getattr(plain, "__code__", None))
+        for read, value in list_read(function):
+            _add_value(digest, read, value)
+
+
+def _add_value(digest: Any, name: str, value: Any) -> None:
+    """Add a number, a text, a tensor, or what a container holds; of others only that they are there."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            _add_value(digest, f"{name} {key!r}", each)
+    elif isinstance(value, list | tuple | set):
+        for place, each in enumerate(sorted(value, key=repr) if isinstance(value, set) else value):
+            _add_value(digest, f"{name} {place}", each)
+    elif hasattr(value, "dtype") and hasattr(value, "tolist"):  # of torch or of numpy
+        digest.update(f"{name} {value.dtype} {value.tolist()}".encode())
+    elif value is None or isinstance(value, bool | int | float | str):
+        digest.update(f"{name} {value!r}".encode())
 
 
 def _add_code(digest: Any, code: CodeType | None) -> None:

@@ -76,15 +76,17 @@ def verify_run(
 ) -> None:
     """Compare a recorded run with an untouched one, where a run of this kind was not compared before.
 
-    `record` records a run, for what is compared of several.
+    `record` records a run, for what is compared of several. Where a user's own hooks act, every run of
+    several prompts or positions is compared: what they do may depend on what they read.
     """
     if model.verify == "load" or is_intervened():
         return
     alike = _find_kind(model, prompts, sources), trace.frozen is not None, trace.places.each > 1
     kind, compared = (alike, (len(prompts) - 1).bit_length()), model.lengths.compared
-    if model.verify == "auto" and kind in compared:
+    foreign = (trace.places.each > 1 or len(prompts) > 1) and model.runs_alone
+    if model.verify == "auto" and kind in compared and not foreign:
         return
-    every = model.verify == "always" or alike not in compared
+    every = model.verify == "always" or alike not in compared or foreign
     rows, expected = _read_untouched(model, trace, prompts, sources, every)
     require_close(
         Identity.RECORDED_RUN,
@@ -94,7 +96,7 @@ def verify_run(
         scale=_scale(model, expected),
         tolerance=tolerance_of(model.exactness),
     )
-    _verify_prefixes(model, trace, prompts, sources)
+    _verify_prefixes(model, trace, prompts, sources, foreign)
     if trace.frozen is not None and (model.verify == "always" or _BIASES not in compared):
         some, read = prompts[0][:_FEW], None if sources is None else [sources[0][:_FEW]]
         last = Places((range(len(some) - 1, len(some)),))
@@ -107,17 +109,18 @@ def verify_run(
 def verify_reading(model: Model, places: Places, inputs: Inputs, readout: Readout) -> None:
     """Compare logits that were read of several inputs with runs of some alone, where it was not done before.
 
-    The first, the middle and the last are compared. In half precision all are run together, as they were:
-    alone they would be rounded in another way.
+    The first, the middle and the last are compared; where a user's own hooks act, all, every time. In half
+    precision all are run together, as they were: alone they would be rounded in another way.
     """
     if model.verify == "load" or is_intervened():
         return
     count, compared = len(places.ranges), model.lengths.compared
     kind = _find_kind_of_reading(model, places, inputs), readout.logits.requires_grad
-    if model.verify == "auto" and kind in compared:
+    foreign = count > 1 and model.runs_alone
+    if model.verify == "auto" and kind in compared and not foreign:
         return
     together = model.exactness.itemsize <= 2
-    for example in [None] if together else _choose_some(count):
+    for example in [None] if together else range(count) if foreign else _choose_some(count):
         rows = slice(None) if example is None else slice(example * places.each, (example + 1) * places.each)
         with asking(model.network):
             expected = _read_alone(model, places, inputs, example)
@@ -165,17 +168,19 @@ def _cut_length(model: Model, inputs: Inputs, stop: int) -> int:
     return stop if model.lengths.find(stop) == model.lengths.find(read.shape[1]) else read.shape[1]
 
 
-def _verify_prefixes(model: Model, trace: Trace, prompts: Ids, sources: Ids | None) -> None:
+def _verify_prefixes(model: Model, trace: Trace, prompts: Ids, sources: Ids | None, foreign: bool) -> None:
     """Compare positions before the last with runs that end there: what follows must not matter.
 
-    The first, the middle and the last but one are compared, of the first prompt. In half precision they are
-    not: a run of another length is rounded in another way.
+    The first, the middle and the last but one are compared, of the first prompt. In half precision a run of
+    another length is rounded in another way: there they are compared where a user's own hooks act
+    (`foreign`), and both runs may be off.
     """
     positions, whole = trace.places.ranges[0], model.lengths.find(len(prompts[0]))
     alike = [
         each for each in positions if each + 1 < len(prompts[0]) and model.lengths.find(each + 1) == whole
     ]
-    if not alike or model.exactness.itemsize <= 2:
+    half = model.exactness.itemsize <= 2
+    if not alike or (half and not foreign):
         return
     for position in {alike[0], alike[len(alike) // 2], alike[-1]}:
         read = None if sources is None else [sources[0]]
@@ -187,7 +192,7 @@ def _verify_prefixes(model: Model, trace: Trace, prompts: Ids, sources: Ids | No
             found=trace.logits[row : row + 1],
             expected=expected.to(trace.logits),
             scale=_scale(model, expected),
-            tolerance=tolerance_of(model.exactness),
+            tolerance=(2 if half else 1) * tolerance_of(model.exactness),
         )
 
 

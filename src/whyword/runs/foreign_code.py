@@ -1,0 +1,133 @@
+"""Code of a user's own in a network: hooks, and functions put in the place of `forward`.
+
+What such code does with several prompts at once, or with positions that are padding, is written nowhere: some
+steers the last position, some one row of a batch, some all rows if one of them meets a condition. So prompts
+of such a network are run one by one. What it reads decides what it does: a run is not resumed with another
+strength or another vector.
+"""
+
+import dis
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["find_foreign", "has_foreign_code", "list_read", "unwrap"]
+
+_LIBRARIES = frozenset(
+    {
+        *("accelerate", "bitsandbytes", "deepspeed", "functools", "gptqmodel", "hqq", "liger_kernel"),
+        *("optimum", "peft", "torch", "torchao", "transformers", "transformers_modules", "whyword"),
+    }
+)
+"""Their hooks fetch weights, or note what is asked for, and their layers are written for batches."""
+_WRITES = frozenset({"STORE_DEREF", "STORE_ATTR", "STORE_GLOBAL", "DELETE_ATTR"})
+_FILLS = frozenset({"add", "append", "appendleft", "clear", "copy_", "extend", "insert", "pop", "update"})
+"""Methods that change what a container holds."""
+Function = Callable[..., Any]
+
+
+def has_foreign_code(modules: "Iterable[nn.Module]") -> bool:
+    """Say whether any module of a network has a hook, or something for `forward`, that no library wrote."""
+    import torch.nn.modules.module as torch_module
+
+    every = (*torch_module._global_forward_pre_hooks.values(), *torch_module._global_forward_hooks.values())
+    return any(map(_is_foreign, every)) or any(find_foreign(module) for module in modules)
+
+
+def find_foreign(module: "nn.Module") -> list[Function]:
+    """List the hooks of a module, and what was put in the place of its `forward`, that no library wrote."""
+    own: Any = vars(module).get("forward")
+    written = type(module).__module__.partition(".")[0]
+    if own is None and written in _LIBRARIES:
+        own = type(module).forward  # somebody may have patched the class
+    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    return [each for each in (own, *hooks) if each is not None and _is_foreign(each)]
+
+
+def _is_foreign(function: Function) -> bool:
+    plain = unwrap(function)
+    origin = getattr(plain, "__module__", None) or type(plain).__module__
+    return origin.partition(".")[0] not in _LIBRARIES
+
+
+def unwrap(function: Any) -> Any:
+    """Return the function inside a `functools.partial` or a method."""
+    plain = getattr(function, "func", function)
+    return getattr(plain, "__func__", plain)
+
+
+def list_read(function: Any) -> Iterator[tuple[str, Any]]:
+    """List what a function reads besides its arguments and does not write itself, by name.
+
+    These are its defaults, what it closes over, its global variables, and the attributes of its object. What
+    it fills, a list of what it has seen for instance, is left out.
+    """
+    if hasattr(function, "func"):  # of functools.partial
+        yield from _name_each("argument", function.args)
+        yield from sorted(function.keywords.items())
+    plain = unwrap(function)
+    holder = getattr(getattr(function, "func", function), "__self__", None)
+    if not isinstance(plain, FunctionType):  # an object that can be called
+        plain, holder = vars(type(plain)).get("__call__"), plain
+    if not isinstance(plain, FunctionType):
+        return
+    written, fills = _find_written(plain.__code__)
+    read: dict[str, Any] = dict(_name_each("default", plain.__defaults__ or ()))
+    read |= plain.__kwdefaults__ or {}
+    read |= {name: plain.__globals__[name] for name in plain.__code__.co_names if name in plain.__globals__}
+    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
+        try:
+            read[name] = cell.cell_contents
+        except ValueError:  # it is empty yet
+            continue
+    if holder is not None and not hasattr(holder, "_parameters"):
+        methods = _list_methods(type(holder), plain.__code__)
+        for code in methods:
+            more, filled = _find_written(code)
+            written, fills = written | more, fills or filled
+        read |= {f"self.{name}": value for name, value in vars(holder).items() if name not in written}
+    for name, value in read.items():
+        if name not in written and not isinstance(value, ModuleType | type) and _is_kept(value, fills):
+            yield name, value
+
+
+def _name_each(name: str, values: Any) -> list[tuple[str, Any]]:
+    """Give values a name each."""
+    return [(f"{name} {place}", value) for place, value in enumerate(values)]
+
+
+def _is_kept(value: Any, fills: bool) -> bool:
+    """Say whether a value can be told from another: not what is filled, nor what has no value of its own."""
+    if isinstance(value, list | dict | set):
+        return not fills
+    return value is None or isinstance(value, bool | int | float | str | tuple) or hasattr(value, "dtype")
+
+
+def _list_methods(kind: type, code: CodeType) -> list[CodeType]:
+    """List the code of the methods of an object that one of them calls, and that these call."""
+    found, waiting = dict[CodeType, None](), [code]
+    while waiting:
+        names = (*waiting.pop().co_names, "__call__")  # which is called without its name
+        for method in (getattr(kind, name, None) for name in names):
+            own = getattr(method, "__code__", None)
+            if own is not None and own not in found:
+                found[own] = None
+                waiting.append(own)
+    return list(found)
+
+
+@lru_cache(maxsize=256)
+def _find_written(code: CodeType) -> tuple[frozenset[str], bool]:
+    """Name what a function writes that outlives its call; say whether it fills a container."""
+    steps = list(dis.get_instructions(code))
+    written = {str(step.argval) for step in steps if step.opname in _WRITES}
+    fills = any(step.opname == "STORE_SUBSCR" for step in steps) or bool(_FILLS & {*code.co_names})
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            more, filled = _find_written(inner)
+            written, fills = written | more, fills or filled
+    return frozenset(written), fills
