@@ -28,6 +28,7 @@ import torch
 from hypothesis import settings
 
 import whyword
+from whyword.runs import foreign_code
 
 import toy_tokenizers
 from families import DISTINCT, FAMILIES, build
@@ -101,6 +102,12 @@ def opus(shared: Path) -> whyword.Model:
 def load_family(name: str) -> whyword.Model:
     """Load the tiny float64 model of a family, once per process."""
     return whyword.load(build(name, torch.float64))
+
+
+@pytest.fixture
+def as_in_a_library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take hooks of a test for those of a library: prompts are run together, and compared now and then."""
+    monkeypatch.setattr(foreign_code, "_LIBRARIES", foreign_code._LIBRARIES | {request.module.__name__})
 
 
 @pytest.fixture(scope="module")

@@ -256,6 +256,7 @@ def test_what_cannot_be_erased(gpt2: whyword.Model) -> None:
     assert none.logits.shape == (0, 1)
 
 
+@pytest.mark.usefixtures("as_in_a_library")
 def test_erased_inputs_are_run_together(gpt2: whyword.Model) -> None:
     """Of 6 prompts of 4 tokens: one recorded, all masked inputs at once, both gradients at once, gim."""
     shapes: list[tuple[int, int]] = []

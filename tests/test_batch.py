@@ -133,6 +133,7 @@ def test_padding_changes_no_number(
         require_same(explanation, alone[text], 1e-7)
 
 
+@pytest.mark.usefixtures("as_in_a_library")
 def test_one_run_of_the_network_per_batch(gpt2: whyword.Model) -> None:
     runs: list[torch.Size] = []
 
@@ -237,6 +238,7 @@ def test_a_batch_that_runs_out_of_memory_is_halved() -> None:
     assert "Out of memory with 128 prompts of up to 50 tokens: taking 64 at a time." in done.stderr
 
 
+@pytest.mark.usefixtures("as_in_a_library")
 def test_one_prompt_that_runs_out_of_memory_is_said(
     gpt2: whyword.Model, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

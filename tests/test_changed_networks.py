@@ -20,20 +20,14 @@ from transformers.masking_utils import sdpa_mask
 from transformers.models.llama.modeling_llama import LlamaMLP
 
 import whyword
-from whyword.runs import foreign_code
 
 from families import build, prompt_of
 
+pytestmark = pytest.mark.usefixtures("as_in_a_library")
 Change = Callable[[Any], AbstractContextManager[Any]]
 LONG, SHORT = prompt_of(12), prompt_of(9, 3)
 NOTED = ("whether gradients are noted", "weights that are computed", "inference mode", "no gradients")
 """Changes that matter where a run is noted for gradients: flow is tried, too."""
-
-
-@pytest.fixture(autouse=True)
-def _as_in_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take what is written here for the code of a library: prompts are run together, and compared."""
-    monkeypatch.setattr(foreign_code, "_LIBRARIES", foreign_code._LIBRARIES | {"test_changed_networks"})
 
 
 def own_difference(network: Any, ids: list[int]) -> float:

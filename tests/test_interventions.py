@@ -75,6 +75,7 @@ def test_several_depths_are_read_from_one_pull_back(model: whyword.Model, run: P
         assert len(record.rank_by_depth["flow"]) == 4
 
 
+@pytest.mark.usefixtures("as_in_a_library")
 def test_depths_share_the_recorded_run(model: whyword.Model, tmp_path: Path) -> None:
     counts = []
     for methods in (["flow"], ["flow", "flow@0", "flow@3", "logit"]):

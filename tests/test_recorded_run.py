@@ -328,6 +328,7 @@ def test_thresholds_are_found_wherever_they_are() -> None:
     assert not {32, 48, 97, 24} & set(sizes)  # widths of matrices
 
 
+@pytest.mark.usefixtures("as_in_a_library")
 def count_runs(model: whyword.Model, lengths: list[int]) -> list[int]:
     """Explain a prompt of each length; give how often the network ran."""
     runs: list[int] = []

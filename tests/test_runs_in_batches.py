@@ -18,19 +18,13 @@ from whyword.data import Dataset, Example, read_datasets
 from whyword.evaluation import evaluate
 from whyword.inside.ablation import ablate
 from whyword.inside.survey import survey
-from whyword.runs import foreign_code
 
 import toy_tokenizers
 from families import build, prompt_of
 
+pytestmark = pytest.mark.usefixtures("as_in_a_library")
 PROMPT = prompt_of(9)
 Change = Callable[[Tensor], Tensor | float]
-
-
-@pytest.fixture(autouse=True)
-def _as_in_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take what is written here for the code of a library: prompts are run together, and compared."""
-    monkeypatch.setattr(foreign_code, "_LIBRARIES", foreign_code._LIBRARIES | {"test_runs_in_batches"})
 
 
 def hook_mlp(network: Any, times: Change) -> Any:
