@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["fingerprint_network", "fingerprint_weights"]
 
+_ASIDE = ("name_or_path", "training")
+"""Attributes of modules that change nothing: the same files may be elsewhere on another node."""
+
 
 def fingerprint_weights(network: "nn.Module") -> str:
     """Return a fingerprint of every element of every parameter and buffer, and of which adapters are active.
@@ -58,7 +61,7 @@ def _list_numbers(module: "nn.Module") -> list[tuple[str, object]]:
     """List the plain attributes of a module, and the names of functions; not what it counts as it runs."""
     found: list[tuple[str, object]] = []
     for name, value in sorted(vars(module).items()):
-        if name.startswith("_") or name == "training" or name.endswith("_cached"):
+        if name.startswith("_") or name in _ASIDE or name.endswith("_cached"):
             continue
         if isinstance(value, bool | int | float | str):
             found.append((name, value))
