@@ -3,6 +3,7 @@
 import logging
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,7 +100,10 @@ def cluster() -> Iterator[Any]:
         finally:
             ray.shutdown()
             made.shutdown()
-        left = [thread.name for thread in {*threading.enumerate()} - before]
+        begun = {*threading.enumerate()} - before
+        left = [
+            each.name for each in begun if not type(each).__module__.startswith("tqdm")
+        ]  # of loaded models
         assert not left, "what runs beside the tests that follow in this process"
 
 
@@ -360,7 +364,7 @@ def test_evaluations_and_surveys_are_the_same_on_ray(cluster: Any, tmp_path: Pat
     assert survey(model, datasets, part="heads", limit=20, **there).to_dict() == here.to_dict()
 
 
-def test_workers_open_a_model_that_has_a_path(tiny_folder: Path) -> None:
+def test_workers_open_a_model_that_has_a_path(tiny_folder: Path, tmp_path: Path) -> None:
     """What is sent to them is where it is, and what it must be: not its weights."""
     from whyword.pipeline.model_source import ModelSource, choose_source, find_model
     from whyword.runs.engine import Workers, choose_engine
@@ -377,6 +381,8 @@ def test_workers_open_a_model_that_has_a_path(tiny_folder: Path) -> None:
     assert (found.expect(model).dtype, found.expect(converted).dtype) == (None, "float32")
     here = replace(there, device=None)
     assert here.open().name == model.name
+    shutil.copytree(tiny_folder, tmp_path / "elsewhere")
+    replace(here, source=str(tmp_path / "elsewhere")).open()  # the same files in another place
     with pytest.raises(whyword.ModelError, match="has other weights on this worker"):
         replace(here, weights="0" * 12).open()
 

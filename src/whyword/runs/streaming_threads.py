@@ -14,8 +14,9 @@ from typing import Any
 __all__ = ["ending_threads"]
 
 _SCHEDULING = "StreamingExecutor-"
-_NAMES = (_SCHEDULING, "iter_threaded", "ray-data-metadata-prefetch")
-"""How the names of Ray Data's threads begin; the first schedules, and the others end with it."""
+_WAITING = "Prefetcher"
+_NAMES = (_SCHEDULING, _WAITING, "iter_threaded", "ray-data-metadata-prefetch")
+"""How the names of Ray Data's threads begin: one schedules, one waits for ever, the others end with them."""
 _PATIENCE = 60.0
 """Seconds that threads may take to end: each waits for parts of a second at a time."""
 _logger = logging.getLogger("whyword")
@@ -37,6 +38,10 @@ def _end(begun: list[threading.Thread]) -> None:
     for thread in threads:
         if thread.name.startswith(_SCHEDULING):
             thread._shutdown = True  # its own `shutdown` does nothing where it was interrupted as it began
+        elif thread.name == _WAITING:
+            owner = getattr(getattr(thread, "_target", None), "__self__", None)
+            if owner is not None:
+                owner.stop()
     until = time.monotonic() + _PATIENCE
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
