@@ -58,14 +58,14 @@ def device_of(module: nn.Module) -> torch.device:
 
 
 def read_tensor(module: nn.Module, name: str) -> Tensor | None:
-    """Read a parameter where it is; of a module whose weights are fetched when it runs, a copy."""
+    """Read a parameter where it is; that of a module whose weights are fetched when it runs is fetched."""
     tensor = cast(Tensor | None, getattr(module, name, None))
     if tensor is None or not tensor.is_meta or not hasattr(module, "_hf_hook"):
         return None if tensor is None else tensor.detach()
     from accelerate.utils import align_module_device
 
     with align_module_device(module):
-        return cast(Tensor, getattr(module, name)).detach().clone()
+        return cast(Tensor, getattr(module, name)).detach()  # what was fetched stays as long as it is held
 
 
 def read_weight(module: nn.Module) -> Float[Tensor, "read written"]:
