@@ -30,6 +30,7 @@ from whyword.attribute.methods import METHODS as all_methods
 from whyword.doctor import diagnose
 from whyword.models.testing.shrink import randomise
 from whyword.models.weights import dequantise
+from whyword.trace.network_state import read_state
 
 import toy_tokenizers
 from families import build, prompt_of
@@ -602,6 +603,9 @@ def test_offloaded_weights_are_fetched_and_left_where_they_are(family: str, tmp_
     require_same(model, whyword.load(tmp_path / "model"), 1e-5)
     assert diagnose(model, lengths=(3,)).proven
     assert [name for name, parameter in offloaded.named_parameters() if parameter.is_meta] == elsewhere
+    before = read_state(model)  # fetching changes nothing: else every call would compare its run again
+    whyword.explain(model, IDS, target=5, foil=9)
+    assert read_state(model).is_same(before)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.8])

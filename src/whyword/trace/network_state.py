@@ -145,7 +145,11 @@ def _list_contents(value: Any) -> Iterator[Any]:
         not isinstance(value, nn.Module | torch.Tensor | type)
         and "config" not in type(value).__name__.lower()
     ):
-        yield from getattr(value, "__dict__", {}).values()
+        for each in getattr(value, "__dict__", {}).values():
+            if isinstance(each, set):
+                yield from each
+            elif not isinstance(each, torch.device):  # both are made anew by every run of offloaded weights
+                yield each
 
 
 def _open(cell: Any) -> Any:
