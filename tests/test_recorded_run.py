@@ -371,6 +371,7 @@ def test_a_module_that_knows_that_it_is_recorded(verify: str, monkeypatch: pytes
         whyword.explain(model, prompt_of(40), target=5)
 
 
+@pytest.mark.usefixtures("as_in_a_library")
 def test_a_batch_that_padding_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A threshold that is in no config: the batch is compared with its prompts alone."""
     model = whyword.load(build("llama", torch.float64))
