@@ -25,6 +25,7 @@ from whyword.evaluation.records import read_run
 from whyword.evaluation.report import read_report
 from whyword.inside.survey import survey
 from whyword.inside.tally import read_tally
+from whyword.models.open_tokenizer import find_special_ids
 
 import tiny_gguf
 import toy_tokenizers
@@ -184,6 +185,15 @@ def test_fuzz_tokenizer(kind: str, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(whole[name])
     assert "refused" in outcomes
     assert attempt(read) == "read"
+
+
+def test_a_special_token_that_the_vocabulary_does_not_have() -> None:
+    """Found by 10,000 mutations: its id is None, and was compared with numbers."""
+    tokenizer = toy_tokenizers.make("byte-level")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(tokenizer), "all_special_ids", property(lambda _: [None]))
+        patch.setattr(type(tokenizer), "added_tokens_decoder", property(lambda _: {}))
+        assert find_special_ids(tokenizer) == frozenset()
 
 
 def test_fuzz_prompts() -> None:

@@ -102,4 +102,5 @@ def find_special_ids(tokenizer: Any | None) -> frozenset[int]:
     structure = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
     if SEPARATOR.search(str(tokenizer.unk_token)):
         structure.add(tokenizer.unk_token_id)
-    return frozenset(special - ({tokenizer.unk_token_id} - structure))
+    # None: a special token that the vocabulary does not have.
+    return frozenset(special - ({tokenizer.unk_token_id} - structure) - {None})
