@@ -22,12 +22,14 @@ from whyword.trace import (
     Places,
     Plan,
     block_tally,
+    edges,
     frozen_run,
     hooks,
     intercepted_operation,
     record,
     recorder,
 )
+from whyword.trace.direct_attention import ReturnedWeights
 from whyword.trace.frozen_gradients import Halve, ratio_of
 from whyword.trace.frozen_run import FrozenRun
 from whyword.trace.heap_holes import give_back_holes
@@ -339,6 +341,25 @@ def test_a_bias_that_is_not_counted_is_caught(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ProofError, match="flow at all positions"):
         explain(build("gpt2", torch.float64))
     assert intercepted_operation.count_constant is not frozen_rules.count_constant
+
+
+@pytest.mark.parametrize("place", [0, 20, 39])
+def test_the_strongest_edges_are_found_wherever_they_are(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks in which no edge is stronger than those found before are passed over."""
+    monkeypatch.setattr(edges, "ROWS", 8)
+    monkeypatch.setattr(edges, "STRONGEST", 16)
+    torch.manual_seed(place)
+    weights = torch.rand(2, 4, 40, 40, dtype=torch.float64).tril().softmax(-1).tril()
+    values, gradient = torch.randn(2, 2, 4, 40, 8, dtype=torch.float64)
+    gradient[:, :, place] *= 100
+    _, moved = edges.move(ReturnedWeights(values, weights), gradient, causal=True)
+    every = weights * (gradient @ values.transpose(2, 3))
+    for example, all_of_them in enumerate(every):
+        expected = all_of_them.flatten().abs().topk(16)
+        found = moved.strongest
+        assert torch.allclose(found.amount[example].abs(), expected.values)
+        at = found.head[example], found.target[example], found.source[example]
+        assert torch.allclose(all_of_them[at], found.amount[example])
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

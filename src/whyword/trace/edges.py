@@ -32,7 +32,8 @@ def move(
     values = values.flatten(0, 1)
     pulled = values.new_zeros(len(values), dim, sources)  # this way round it is fastest
     outgoing, incoming = gradient.new_zeros(examples, sources), gradient.new_zeros(gradient.shape[0::2])
-    size_out, size_in, found = torch.zeros_like(outgoing), torch.zeros_like(incoming), []
+    size_out, size_in = torch.zeros_like(outgoing), torch.zeros_like(incoming)
+    strongest = _no_edges(gradient)
     for rows in _rows_with_any(gradient):
         stop = min(rows.stop, sources) if causal else sources
         weights = weigher.weigh(rows, stop).to(gradient.dtype)
@@ -44,20 +45,22 @@ def move(
         incoming[:, rows], size_in[:, rows] = total.sum(2), size.sum(2)
         outgoing[:, :stop] += total.sum(1)
         size_out[:, :stop] += size.sum(1)
-        found.append(_find_strongest(amounts, sizes, rows.start))
-    moved = Moved(outgoing, incoming, size_out, size_in, _join(found, gradient))
+        largest = sizes.amax(3)
+        if _may_be_among(largest, strongest):
+            strongest = _join(strongest, _find_strongest(amounts, largest, rows.start))
+    moved = Moved(outgoing, incoming, size_out, size_in, strongest)
     return pulled.transpose(1, 2).view(examples, value_heads, sources, dim), moved
 
 
 def _rows_with_any(gradient: Float[Tensor, "example head position dim"]) -> Iterator[slice]:
-    """Cut the rows that have a direction at all into chunks."""
+    """Cut the rows that have a direction at all into chunks; last rows first, where most is moved to."""
     first, last = 0, gradient.shape[2]
     if not (gradient[:, :, 0].any() and gradient[:, :, -1].any()):
         some = gradient.abs().amax((0, 1, 3)).nonzero()
         if len(some) == 0:
             return
         first, last = int(some[0]), int(some[-1]) + 1
-    for start in range(first, last, ROWS):
+    for start in reversed(range(first, last, ROWS)):
         yield slice(start, min(start + ROWS, last))
 
 
@@ -70,32 +73,39 @@ def _group(by_head: Float[Tensor, "example head row any"], value_heads: int) -> 
     )
 
 
+def _may_be_among(largest: Float[Tensor, "example head row"], strongest: Edges) -> bool:
+    """Say whether any row has an edge that is stronger than the weakest of those that are kept."""
+    if strongest.amount.shape[1] < STRONGEST:
+        return True
+    return bool((largest.flatten(1).amax(1) > strongest.amount.abs().amin(1)).any())
+
+
 def _find_strongest(
-    amounts: Float[Tensor, "example head row source"],
-    sizes: Float[Tensor, "example head row source"],
-    start: int,
+    amounts: Float[Tensor, "example head row source"], largest: Float[Tensor, "example head row"], start: int
 ) -> Edges:
     """Find the strongest edges: in those rows whose largest are largest."""
     rows, sources = amounts.shape[2:]
-    flat, largest = amounts.flatten(1, 2), sizes.flatten(1, 2).amax(2)
-    best = largest.topk(min(STRONGEST, largest.shape[1]), dim=1).indices
+    flat = amounts.flatten(1, 2)
+    best = largest.flatten(1).topk(min(STRONGEST, flat.shape[1]), dim=1).indices
     among = flat.gather(1, best[:, :, None].expand(-1, -1, sources)).flatten(1)
     place = among.abs().topk(min(STRONGEST, among.shape[1]), dim=1).indices
     row = best.gather(1, place // sources)
     return Edges(row // rows, place % sources, row % rows + start, among.gather(1, place))
 
 
-def _join(found: list[Edges], like: Tensor) -> Edges:
-    """Keep the strongest of several chunks."""
-    if not found:
-        none = torch.zeros(like.shape[0], 0, dtype=torch.long, device=like.device)
-        return Edges(none, none, none, none.to(like.dtype))
-    if len(found) == 1:
-        return found[0]
-    amount = torch.cat([each.amount for each in found], dim=1)
+def _no_edges(like: Float[Tensor, "example head position dim"]) -> Edges:
+    none = torch.zeros(like.shape[0], 0, dtype=torch.long, device=like.device)
+    return Edges(none, none, none, none.to(like.dtype))
+
+
+def _join(one: Edges, other: Edges) -> Edges:
+    """Keep the strongest of both."""
+    if one.amount.shape[1] == 0:
+        return other
+    amount = torch.cat([one.amount, other.amount], dim=1)
     best = amount.abs().topk(min(STRONGEST, amount.shape[1]), dim=1).indices
     head, source, target = (
-        torch.cat([getattr(each, name) for each in found], dim=1).gather(1, best)
+        torch.cat([getattr(one, name), getattr(other, name)], dim=1).gather(1, best)
         for name in ("head", "source", "target")
     )
     return Edges(head, source, target, amount.gather(1, best))
