@@ -336,7 +336,7 @@ def test_the_command_writes_to_standard_output(
     m2m: whyword.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sides = write_sides(tmp_path, PAIRS)
-    monkeypatch.setattr("whyword.cli.commands.align.open_models", lambda *_args, **_options: [m2m])
+    monkeypatch.setattr("whyword.cli.commands.align.open_models", lambda names, **_: [m2m] * len(names))
     command = ["align", "-m", "toy", "--source", str(sides[0]), "--target", str(sides[1]), "-o", "-"]
     done = CliRunner().invoke(application, command)
     assert done.exit_code == 0, done.stderr

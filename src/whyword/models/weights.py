@@ -123,7 +123,7 @@ def _unpack_for_cpu(packed: Tensor, state: Any) -> Float[Tensor, "read written"]
     which = by_output.contiguous().view(torch.uint16).view(-1).int()
     both = _tabulate_two_bytes(tuple(state.code.tolist())).index_select(0, which)
     both = both.view(torch.int32).view(written // 32, 16, 2 * pairs)
-    found = torch.empty(written // 32, 2, 16, 2 * pairs)
+    found = torch.empty(written // 32, 2, 16, 2 * pairs, dtype=torch.float32, device=packed.device)
     bits = found.view(torch.int32)  # of float32, of which bfloat16 is the upper half
     torch.bitwise_left_shift(both, 16, out=bits[:, 0])
     torch.bitwise_and(both, -(2**16), out=bits[:, 1])
@@ -138,7 +138,7 @@ def _tabulate_two_bytes(code: tuple[float, ...]) -> Int[Tensor, " number"]:
 
     They are looked up together, as a number of 64 bits: one by one takes twice as long. Half a megabyte.
     """
-    values, bytes_ = torch.tensor(code).to(torch.bfloat16), torch.arange(256)
+    values, bytes_ = torch.tensor(code, dtype=torch.bfloat16, device="cpu"), torch.arange(256, device="cpu")
     by_byte = torch.stack([values[bytes_ & 15], values[bytes_ >> 4]], dim=1).view(torch.int32)
-    numbers = torch.arange(2**16)
+    numbers = torch.arange(2**16, device="cpu")
     return torch.cat([by_byte[numbers & 255], by_byte[numbers >> 8]], dim=1).view(torch.int64).flatten()
