@@ -6,8 +6,9 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 OLDEST := .venv-oldest
 PROCESSES ?= 2
+OLDEST_PROCESSES ?= $(PROCESSES)
 # Each process takes tests that stand together, so that a model, a page or a site is made once for them.
-PYTEST := -m pytest --numprocesses $(PROCESSES) --dist worksteal
+PYTEST := -m pytest --dist worksteal --numprocesses
 TESTS ?= tests
 # What depends on the versions of transformers and of the other libraries, and was seen to pass with the lowest.
 OLDEST_TESTS := $(addprefix tests/test_,golden.py neurons.py translators.py cli.py)
@@ -57,22 +58,22 @@ types: $(INSTALLED_DEV)
 
 # Several processes of one thread each are faster here than one process of several threads.
 unit: $(INSTALLED_DEV)
-	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(PROCESSES) $(TESTS)
 
 # Which lines of the library the tests run; those that only a command in a process of its own runs are not counted.
 coverage: $(INSTALLED_DEV)
 	rm -rf .coverage && mkdir .coverage
-	OMP_NUM_THREADS=1 WHYWORD_COVERAGE=.coverage $(BIN)/python $(PYTEST) $(TESTS)
+	OMP_NUM_THREADS=1 WHYWORD_COVERAGE=.coverage $(BIN)/python $(PYTEST) $(PROCESSES) $(TESTS)
 	$(BIN)/python tests/line_coverage.py .coverage
 
 # Ten thousand damaged inputs for every reader, and a hundred runs that two processes fight over and that are killed.
 fuzz: $(INSTALLED_DEV)
-	OMP_NUM_THREADS=1 WHYWORD_FUZZ=10000 WHYWORD_CYCLES=100 $(BIN)/python $(PYTEST) \
+	OMP_NUM_THREADS=1 WHYWORD_FUZZ=10000 WHYWORD_CYCLES=100 $(BIN)/python $(PYTEST) $(PROCESSES) \
 	  tests/test_fuzz.py tests/test_kinds.py tests/test_evaluation.py -k "fuzz or mutated or killed"
 
 # A thousand prompts of every kind of family in both half precisions: no false alarm, and planted errors are found.
 proof: $(INSTALLED_DEV)
-	OMP_NUM_THREADS=1 WHYWORD_PROMPTS=1000 $(BIN)/python $(PYTEST) tests/test_recorded_run.py -k half_precision
+	OMP_NUM_THREADS=1 WHYWORD_PROMPTS=1000 $(BIN)/python $(PYTEST) $(PROCESSES) tests/test_recorded_run.py -k half_precision
 
 docs: $(INSTALLED_DEV)
 	$(BIN)/python docs/generate_command.py --check
@@ -106,7 +107,7 @@ install-oldest: $(OLDEST)/.installed-test
 # Tests against that wheel, with the lowest versions of everything it depends on, the oldest transformers among them;
 # not those that stop a process or its reader, which depend on no version.
 test-oldest: install-oldest
-	OMP_NUM_THREADS=1 $(OLDEST)/bin/python $(PYTEST) -m "not hub and not real" \
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python $(PYTEST) $(OLDEST_PROCESSES) -m "not hub and not real" \
 	  -k "not interrupted and not leaves" $(OLDEST_TESTS)
 
 # Every causal model type of the installed transformers: takes about ten minutes, and writes docs/sweep.md.
