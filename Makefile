@@ -68,7 +68,7 @@ coverage: $(INSTALLED_DEV)
 
 # Ten thousand damaged inputs for every reader, and a hundred runs that two processes fight over and that are killed.
 fuzz: $(INSTALLED_DEV)
-	OMP_NUM_THREADS=1 WHYWORD_FUZZ=10000 WHYWORD_CYCLES=100 $(BIN)/python $(PYTEST) $(PROCESSES) \
+	OMP_NUM_THREADS=1 WHYWORD_FUZZ=10000 WHYWORD_CYCLES=100 $(BIN)/python $(PYTEST) $(PROCESSES) -o faulthandler_timeout=0 \
 	  tests/test_fuzz.py tests/test_kinds.py tests/test_evaluation.py -k "fuzz or mutated or killed"
 
 # A thousand prompts of every kind of family in both half precisions: no false alarm, and planted errors are found.

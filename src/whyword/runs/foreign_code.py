@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["find_foreign", "has_foreign_code", "list_read", "unwrap"]
+__all__ = ["find_foreign", "has_foreign_code", "is_from_library", "list_read", "unwrap"]
 
 _LIBRARIES = frozenset(
     {
@@ -41,11 +41,15 @@ def has_foreign_code(modules: "Iterable[nn.Module]") -> bool:
 def find_foreign(module: "nn.Module") -> list[Function]:
     """List the hooks of a module, and what was put in the place of its `forward`, that no library wrote."""
     own: Any = vars(module).get("forward")
-    written = type(module).__module__.partition(".")[0]
-    if own is None and written in _LIBRARIES:
+    if own is None and is_from_library(module):
         own = type(module).forward  # somebody may have patched the class
     hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
     return [each for each in (own, *hooks) if each is not None and _is_foreign(each)]
+
+
+def is_from_library(module: "nn.Module") -> bool:
+    """Say whether a known library wrote a module."""
+    return type(module).__module__.partition(".")[0] in _LIBRARIES
 
 
 def _is_foreign(function: Function) -> bool:

@@ -10,23 +10,26 @@ import torch
 from torch import Tensor, nn
 
 from ..models.architecture import Attention
-from ..models.low_rank import may_be_low_rank
 from ..models.model import LoadedStack, Model, module_at
 from ..models.paths import list_modules
 from ..models.projection import Projection
 from ..models.run_modes import is_asking
 from ..models.weights import is_opaque
+from .followed_modules import is_from_torch, may_activate, sort_modules
 from .frozen_gradients import ProjectByModule, run_function
 from .frozen_run import Call, FrozenRun
 from .held_values import hold
 from .intercepted_operation import depends
+from .last_rows import LastRows, find_last_mlps
 from .network_state import intervening
 from .precision import keep_precision
 from .readout import Reader
 from .running import evaluating
+from .trace import Places
 
 __all__ = [
     "capture_calls",
+    "hook_last_rows",
     "hook_unembedding",
     "noting",
     "only_seeing",
@@ -35,8 +38,6 @@ __all__ = [
     "replace_outputs",
 ]
 
-_IDLE = (nn.Identity, nn.ModuleDict, nn.ModuleList, nn.ParameterDict, nn.ParameterList)
-"""Modules that compute nothing: adapters have many of them."""
 _ACTIVATIONS = "transformers.activations"
 """Where transformers has functions of every element alone: they are followed as a whole, not step by step."""
 
@@ -75,6 +76,14 @@ def hook_unembedding(model: Model, reader: Reader) -> Iterator[Any]:
     yield model.unembedding.register_forward_pre_hook(in_this_thread(reader.pick))
     if model.logit_cap is not None:
         yield model.unembedding.register_forward_hook(in_this_thread(reader.keep))
+
+
+def hook_last_rows(model: Model, places: Places, frozen: FrozenRun | None) -> Iterator[Any]:
+    """Let the MLPs of the last block run at the explained positions only."""
+    for module in find_last_mlps(model):
+        rows = LastRows(places, frozen)
+        yield module.register_forward_pre_hook(in_this_thread(rows.pick))
+        yield module.register_forward_hook(in_this_thread(rows.put_back))
 
 
 @contextmanager
@@ -134,12 +143,12 @@ def _hook_blocks(
 
     projections: dict[nn.Module, Projection] = {}
     for block in stack.blocks[some]:
-        single, whole = _sort_modules(model, block)
+        single, whole = sort_modules(model, block)
         projections |= whole
         for module in single:
-            if _is_foreign(module):
+            if not is_from_torch(module):
                 yield module.register_forward_hook(in_this_thread(hold_lost))
-            if _may_activate(module):
+            if may_activate(module):
                 if type(module).__module__ == _ACTIVATIONS:
                     yield module.register_forward_pre_hook(in_this_thread(hide))
                 yield module.register_forward_hook(in_this_thread(activate))
@@ -150,42 +159,6 @@ def _hook_blocks(
         for module in whole:
             yield module.register_forward_pre_hook(in_this_thread(hide_all))
             yield module.register_forward_hook(in_this_thread(reveal))
-
-
-def _sort_modules(model: Model, block: nn.Module) -> tuple[list[nn.Module], dict[nn.Module, Projection]]:
-    """List the modules of a block that have none inside, and projections that are followed as a whole.
-
-    The operations of these need not be followed (low-rank adapters) or cannot be (quantised weights).
-    """
-    single: dict[nn.Module, None] = {}
-    whole: dict[nn.Module, Projection] = {}
-    waiting = [block]
-    while waiting:
-        module = waiting.pop()
-        if may_be_low_rank(module):
-            projection = model.project(module)
-            if projection.low_rank is not None:
-                whole[module] = projection
-                continue
-        elif is_opaque(module):
-            whole[module] = model.project(module)
-            continue
-        if not module._modules:
-            single[module] = None
-        waiting += [child for child in reversed(module._modules.values()) if child is not None]
-    return list(single), whole
-
-
-def _may_activate(module: nn.Module) -> bool:
-    """Say whether a module with nothing inside may be an activation: it has no parameters."""
-    if isinstance(module, _IDLE):
-        return False
-    return all(parameter is None for parameter in module._parameters.values())
-
-
-def _is_foreign(module: nn.Module) -> bool:
-    """Say whether a module may compute with what torch does not show: one that others wrote."""
-    return type(module).__module__.partition(".")[0] not in ("torch", "transformers")
 
 
 def _hook_streams(stack: LoadedStack, frozen: FrozenRun) -> Iterator[Any]:

@@ -23,7 +23,7 @@ from .direct_attention import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_readout, require_finite_weights
 from .frozen_run import FrozenRun
 from .heap_holes import LARGE
-from .hooks import hook_unembedding, noting, only_seeing, reading
+from .hooks import hook_last_rows, hook_unembedding, noting, only_seeing, reading
 from .own_attention import find_eager, uses_interface, watch_attention
 from .precision import keep_precision
 from .readout import Inputs, Reader, Readout
@@ -117,10 +117,8 @@ class _Recorder:
         lengths: tuple[int, ...] | None,
         frozen: FrozenRun | None = None,
     ) -> None:
-        self.model, self.frozen = model, frozen
-        self.stack = stack
-        self.sublayers = stack.stack.sublayers
-        self.lengths = lengths
+        self.model, self.stack, self.frozen = model, stack, frozen
+        self.sublayers, self.lengths = stack.stack.sublayers, lengths
         self.places, self.examples = places, len(places.ranges)
         self.device = model.device
         self.plan, self.store = plan, Store(len(stack.blocks), model.compute_dtype)
@@ -140,6 +138,8 @@ class _Recorder:
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
         own = only_seeing(self.frozen)
+        if self.stack.causal and not self.plan.neurons:
+            yield from hook_last_rows(self.model, self.places, self.frozen)
         for index, block in enumerate(self.stack.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
             for order, sublayer in enumerate(self.sublayers):
