@@ -55,6 +55,44 @@ def test_more_prompts_than_were_compared() -> None:
         list(whyword.explain_batch(model, prompts, targets=5, method="logit"))
 
 
+def grow_one_row(output: Tensor) -> Tensor:
+    return 1 + 0.3 * (torch.arange(len(output)) == 5).to(output)[:, None, None] * (len(output) == 8)
+
+
+def test_every_prompt_of_a_first_batch_is_compared() -> None:
+    """Prompts of one length are run together: one that is wrong only beside others is found all the same."""
+    network = build("llama", torch.float64)
+    model = whyword.load(network)
+    prompts = [prompt_of(9 - seed % 2, seed) for seed in range(8)]
+    runs = list[tuple[int, int]]()
+    counting = network.register_forward_pre_hook(
+        lambda _module, _args, kwargs: runs.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    assert len(list(whyword.explain_batch(model, prompts, targets=5, method="logit"))) == 8
+    assert sorted(shape for shape in runs if shape[1] in (8, 9))[-6:] == [
+        *[(1, 8), (1, 9), (1, 9)],  # the last, the first, the one in the middle
+        *[(2, 9), (3, 8)],
+        (8, 9),
+    ]
+    counting.remove()
+    hook_mlp(network, grow_one_row)
+    with pytest.raises(whyword.ProofError, match="logits of the recorded run"):
+        list(whyword.explain_batch(whyword.load(network), prompts, targets=5, method="logit"))
+
+
+def test_rows_of_a_users_own_module_are_compared_alone() -> None:
+    network = build("llama", torch.float64)
+    mlp = network.model.layers[1].mlp
+    mlp.act_fn = type("Own", (torch.nn.SiLU,), {"__module__": "own"})()
+    runs = list[int]()
+    network.register_forward_pre_hook(
+        lambda _module, _args, kwargs: runs.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    prompts = [prompt_of(9, seed) for seed in range(8)]
+    list(whyword.explain_batch(whyword.load(network), prompts, targets=5, method="logit"))
+    assert [count for count in runs if count > 1] == [8]
+
+
 CHANGED = {
     **dict.fromkeys(("erasure", "erasure-logits", "erasure-deletion"), grow_in_batches),
     **dict.fromkeys(("gradient-norm", "gradient-x-input", "gim"), grow_with_gradients),

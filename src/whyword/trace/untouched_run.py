@@ -1,7 +1,7 @@
 """Compare a recorded run with a run of the same prompts that nothing touches."""
 
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from itertools import zip_longest
 
@@ -12,7 +12,9 @@ from torch import Tensor
 from ..errors import ModelError
 from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model, blocks_of
+from ..models.paths import list_modules
 from ..models.run_modes import asking
+from ..runs.foreign_code import is_from_library
 from .causality import require_causal
 from .network_state import is_intervened, read_state
 from .nudged_run import require_fixed_biases
@@ -27,6 +29,8 @@ __all__ = ["VERIFY", "notice_changes", "verify_reading", "verify_run"]
 VERIFY = ("auto", "always", "load")
 """When recorded runs are compared: the first time that a kind of run is met, every time, or at load only."""
 Ids = Sequence[Sequence[int]]
+Groups = Sequence[Sequence[int]]
+"""Prompts that are run together, by their place."""
 _BIASES = "biases"
 """Among the kinds of run that were compared: that what flow counts as biases was."""
 _FEW = 12
@@ -86,8 +90,13 @@ def verify_run(
     foreign = (trace.places.each > 1 or len(prompts) > 1) and model.runs_alone
     if model.verify == "auto" and kind in compared and not foreign:
         return
-    every = model.verify == "always" or alike not in compared or foreign
-    rows, expected = _read_untouched(model, trace, prompts, sources, every)
+    if model.verify == "always" or foreign:
+        groups = _alone(range(len(prompts)))
+    elif alike in compared:
+        groups = _alone(_choose_some(len(prompts)))
+    else:
+        groups = _group(model, prompts, sources)
+    rows, expected = _read_untouched(model, trace, prompts, sources, groups)
     require_close(
         Identity.RECORDED_RUN,
         "whole model",
@@ -210,17 +219,35 @@ def _find_lengths(model: Model, ids: Ids) -> Hashable:
     return (longest - 1).bit_length(), classes, longest > shortest
 
 
-def _read_untouched(
-    model: Model, trace: Trace, prompts: Ids, sources: Ids | None, every: bool
-) -> tuple[list[int], Float[Tensor, "row vocab"]]:
-    """Run every prompt alone, without padding, or three; give rows of the trace, and the logits there.
+def _alone(examples: Iterable[int]) -> Groups:
+    """Let each of some prompts be run by itself."""
+    return [[example] for example in examples]
 
-    In half precision prompts are run together, as they were recorded: matrices of another shape are rounded
-    in another way. Rows that are padding are left out.
+
+def _group(model: Model, prompts: Ids, sources: Ids | None) -> Groups:
+    """Let all prompts be run: some alone, the others with those of the same length, which need no padding.
+
+    Modules that no library wrote may treat every row of a batch in another way: there each is run alone.
+    """
+    if not all(map(is_from_library, list_modules(model.network))):
+        return _alone(range(len(prompts)))
+    some, alike = _choose_some(len(prompts)), dict[Hashable, list[int]]()
+    for example in sorted({*range(len(prompts))}.difference(some)):
+        lengths = len(prompts[example]), None if sources is None else len(sources[example])
+        alike.setdefault(lengths, []).append(example)
+    return [*_alone(some), *alike.values()]
+
+
+def _read_untouched(
+    model: Model, trace: Trace, prompts: Ids, sources: Ids | None, groups: Groups
+) -> tuple[list[int], Float[Tensor, "row vocab"]]:
+    """Run groups of prompts, without padding; give rows of the trace, and the logits there.
+
+    In half precision all are run together, as they were recorded: matrices of another shape are rounded in
+    another way. Rows that are padding are left out.
     """
     each, rows, logits = trace.places.each, list[int](), list[Tensor]()
-    alone = [[one] for one in (range(len(prompts)) if every else _choose_some(len(prompts)))]
-    for examples in [range(len(prompts))] if model.exactness.itemsize <= 2 else alone:
+    for examples in [range(len(prompts))] if model.exactness.itemsize <= 2 else groups:
         own = [prompts[example] for example in examples]
         read = None if sources is None else [sources[example] for example in examples]
         places = [
