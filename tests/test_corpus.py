@@ -20,12 +20,14 @@ from typer.testing import CliRunner
 import whyword
 from whyword.attribute import plan_methods
 from whyword.cli import application
+from whyword.corpus import corpus_run, shard_work
 from whyword.corpus.aggregates import aggregate
 from whyword.corpus.row_index import index_rows, read_shard
 from whyword.corpus.row_sources import open_source
 from whyword.corpus.run_journal import read_shard_lines
 from whyword.models.catalogue import CATALOGUE
 from whyword.pipeline.model_source import ModelSource
+from whyword.runs.local_processes import LocalEngine
 from whyword.trace.memory_plan import Request, estimate
 
 from families import other_weights
@@ -139,6 +141,41 @@ def test_jsonl_is_written_and_read_back(
         start="tokenizer",
     )
     assert list(run.records()) == list(whyword.open_run(whole).records())
+
+
+def test_a_new_run_loads_its_model_in_its_workers_only(
+    tiny_folder: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To describe it beforehand took as long again as the start of a worker; a resumed run still does."""
+    described = list[str]()
+    describe = shard_work.describe_model
+    monkeypatch.setattr(shard_work, "describe_model", lambda own: described.append(own.name) or describe(own))
+    options: dict[str, Any] = {"methods": "logit", "shard_rows": 8, "start": "tokenizer", "workers": 2}
+    whyword.run(str(tiny_folder), source, tmp_path / "two", **options)
+    assert not described  # workers are other processes
+    assert whyword.run(str(tiny_folder), source, tmp_path / "two", **options).finished
+    assert len(described) == 1
+    none = whyword.run(str(tiny_folder), source, tmp_path / "share", shard="9/9", **options)
+    assert (len(described), none.finished) == (2, False)
+
+
+def test_workers_with_other_weights(
+    model: whyword.Model, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first shard says which weights a new run has; a worker that has others is refused."""
+    monkeypatch.setattr(corpus_run, "is_begun", lambda _: False)
+    monkeypatch.setattr(LocalEngine, "alone", property(lambda _: False))
+    monkeypatch.setattr(LocalEngine, "_share", lambda _, job, numbers: _work_with_two(job, numbers))
+    with pytest.raises(whyword.ModelError, match="other weights on this worker"):
+        whyword.run(model, source, tmp_path, methods="logit", shard_rows=8)
+    assert len(read_shard_lines(tmp_path)) == 1  # what was finished stays
+
+
+def _work_with_two(job: Any, numbers: Any) -> Any:
+    finished = [(number, job.begin()(job.read(number))) for number in numbers[:2]]
+    second = finished[1][1]
+    yield finished[0]
+    yield finished[1][0], replace(second, model=replace(second.model, weights="other"))
 
 
 def test_processes_and_shares_write_the_same_bytes(

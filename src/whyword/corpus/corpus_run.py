@@ -5,30 +5,30 @@ can be killed at any time; started again, it goes on with the shards that have n
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..ask.start_of_text import find_start
 from ..attribute.methods import DEFAULT_METHOD
 from ..errors import InputError
 from ..models.model import Model
-from ..pipeline.model_source import ModelSource, find_model
-from ..pipeline.one_prompt import list_methods, require_decoder, require_depth
+from ..pipeline.model_source import find_model, other_weights
+from ..pipeline.one_prompt import list_methods
 from ..results.token_groups import UNITS
 from ..runs.engine import Engine, Job, Workers, choose_engine
 from ..runs.progress import report
 from ..runs.single_writer import write_file_alone
 from ..runs.whole_files import write_file
 from ..trace.memory_plan import read_size
+from .described_model import DescribedModel
 from .row_columns import KEPT
 from .row_index import Index, index_rows, read_shard, require_sound
 from .row_sources import open_source
-from .run_journal import ShardJournal, ShardLine, name_journal, open_shards, read_part
+from .run_journal import ShardJournal, ShardLine, is_begun, name_journal, open_shards, read_part
 from .shard_files import name_shard, require_form
 from .shard_work import ShardSettings, ShardWork
 from .summary import write_summary
@@ -105,51 +105,17 @@ def run(
     with write_file_alone(journal), chosen.working():
         if chosen.alone:
             found = replace(found, source=found.open())  # loaded once, for both of what follows
-        about = chosen.call(_Describing(found, settings))
-        _begin(folder, index, settings, about, crew)
-        shards = open_shards(folder, journal, index.shards)
-        model_source = replace(found, weights=about.weights)
-        about_rows = {"model": about.name, "weights": about.weights}
-        work = ShardWork(model_source, index.carried, settings, about_rows)
-        _work(chosen, index, work, shards, part)
+        begin = partial(_begin, folder, index, settings, crew)
+        work = ShardWork(found, index.carried, settings)
+        if chosen.alone or is_begun(folder):  # other weights or settings are refused before any work
+            model_now = chosen.call(work.describe)
+            begin(model_now)
+            work = replace(work, model=replace(found, weights=model_now.weights))
+        _work(chosen, index, work, open_shards(folder, journal, index.shards), part, begin)
         shards = open_shards(folder, journal, index.shards)
         if len(shards.done) == index.shards:
             write_summary(folder)
     return open_run(folder)
-
-
-@dataclass(frozen=True)
-class _Described:
-    """What settings say of a model."""
-
-    name: str
-    weights: str
-    dtype: str
-    device: str
-    start: str
-    blocks: int
-    heads: int
-
-
-@dataclass(frozen=True)
-class _Describing:
-    """Opens the model where workers are, and describes it: what cannot be asked of it is refused at once."""
-
-    model: ModelSource
-    settings: ShardSettings
-
-    def __call__(self) -> _Described:
-        model = require_decoder(self.model.open())
-        require_depth(model, self.settings.depth, self.settings.methods)
-        return _Described(
-            name=model.name,
-            weights=ModelSource.fingerprint(model),
-            dtype=str(model.dtype).removeprefix("torch."),
-            device=model.device.type,
-            start=find_start(model).text or "" if model.tokenizer is not None else "",
-            blocks=len(model.blocks),
-            heads=int(model.config.num_attention_heads),
-        )
 
 
 def _require_choice(name: str, given: str | None, known: Sequence[str], *, none: bool = False) -> None:
@@ -166,7 +132,9 @@ def _make_folder(folder: Path) -> None:
         ) from None
 
 
-def _begin(folder: Path, index: Index, settings: ShardSettings, about: _Described, workers: Workers) -> None:
+def _begin(
+    folder: Path, index: Index, settings: ShardSettings, workers: Workers, about: DescribedModel
+) -> None:
     """Write the settings of a new run, or compare them with those of the run that is there."""
     from .run_journal import begin_run
 
@@ -198,11 +166,25 @@ def _begin(folder: Path, index: Index, settings: ShardSettings, about: _Describe
     )
 
 
-def _work(engine: Engine, index: Index, work: ShardWork, shards: ShardJournal, part: tuple[int, int]) -> None:
-    """Explain the shards of this share that are not finished, and write each as it comes."""
+def _work(
+    engine: Engine,
+    index: Index,
+    work: ShardWork,
+    shards: ShardJournal,
+    part: tuple[int, int],
+    begin: Callable[[DescribedModel], None],
+) -> None:
+    """Explain the shards of this share that are not finished, and write each as it comes.
+
+    `begin` writes the settings of a new run, which the first shard tells: to describe a model beforehand, one
+    more process would load it, while workers wait.
+    """
     share, shares = part
     own = [number for number in range(index.shards) if number % shares == share]
     waiting = [number for number in own if number not in shards.done]
+    weights = work.model.weights
+    if weights is None and not waiting:
+        begin(engine.call(work.describe))
     sizes = {number: min(index.size, index.rows - number * index.size) for number in own}
     total, done = sum(sizes.values()), sum(sizes[number] for number in own if number not in waiting)
     if done:
@@ -211,6 +193,11 @@ def _work(engine: Engine, index: Index, work: ShardWork, shards: ShardJournal, p
     results = engine.map(Job(partial(read_shard, index), work.begin), waiting)
     with closing(results):
         for number, finished in results:
+            if weights is None:
+                begin(finished.model)
+                weights = finished.model.weights
+            if finished.model.weights != weights:
+                raise other_weights(finished.model.name, finished.model.weights, weights)
             for line in finished.said:
                 _logger.warning("Shard %d: %s", number, line)
             name = name_shard(number, work.settings.form)

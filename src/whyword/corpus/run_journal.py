@@ -15,6 +15,7 @@ __all__ = [
     "ShardJournal",
     "ShardLine",
     "begin_run",
+    "is_begun",
     "is_corpus_run",
     "name_journal",
     "open_shards",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 CORPUS_SCHEMA = "whyword.corpus-run/1"
+_SETTINGS = "settings.json"
 _REMEDY = "Name a folder that `whyword run --out` wrote."
 
 
@@ -70,14 +72,18 @@ def name_journal(part: tuple[int, int]) -> str:
     return "shards.jsonl" if shares == 1 else f"shards-{share + 1}-of-{shares}.jsonl"
 
 
+def is_begun(folder: Path) -> bool:
+    """Tell whether a run has written its settings into a folder."""
+    return (folder / _SETTINGS).exists()
+
+
 def begin_run(folder: Path, settings: Mapping[str, Any]) -> None:
     """Write the settings of a new run; refuse to resume one with others."""
-    about = folder / "settings.json"
-    if about.exists():
+    if is_begun(folder):
         require_same(folder, read_corpus_settings(folder), settings)
     else:
         written = json.dumps({"schema": CORPUS_SCHEMA, **settings}, indent=1, ensure_ascii=False)
-        write_file(about, written + "\n")
+        write_file(folder / _SETTINGS, written + "\n")
 
 
 def read_corpus_settings(folder: Path) -> dict[str, Any]:
@@ -91,7 +97,7 @@ def read_corpus_settings(folder: Path) -> dict[str, Any]:
 def is_corpus_run(folder: Path) -> bool:
     """Tell whether a folder holds a run over a file of prompts."""
     try:
-        found = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+        found = json.loads((folder / _SETTINGS).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("schema") == CORPUS_SCHEMA

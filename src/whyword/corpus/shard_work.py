@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..attribute import plan_methods
@@ -16,9 +17,10 @@ from ..models.model import Model
 from ..pipeline.many_prompts import Asked, compare_together, cut_prompts, run_prompts
 from ..pipeline.model_source import ModelSource
 from ..pipeline.one_continuation import explain_continuation
-from ..pipeline.one_prompt import ask
+from ..pipeline.one_prompt import ask, require_decoder, require_depth
 from ..results.explanation import Explanation
 from ..runs.batches import is_out_of_memory
+from .described_model import DescribedModel, describe_model
 from .row_columns import carry, list_columns, make_failure, make_record
 from .row_index import ShardRow
 from .row_questions import RowQuestion, read_question
@@ -52,6 +54,8 @@ class FinishedShard:
     failed: int
     """Rows that could not be explained."""
     seconds: float
+    model: DescribedModel
+    """What explained it."""
     said: tuple[str, ...] = ()
     """What the worker warned of: a batch that ran out of memory."""
 
@@ -64,15 +68,22 @@ class ShardWork:
     carried: Mapping[str, str]
     """Columns that are carried along, and what they hold."""
     settings: ShardSettings
-    about: Mapping[str, str]
-    """Columns that are the same in every row: model, weights."""
 
     def begin(self) -> Callable[[list[ShardRow]], FinishedShard]:
         """Load the model, and return what explains a shard."""
-        model = self.model.open()
-        return lambda rows: self._explain(model, rows)
+        model = self._open()
+        return partial(self._explain, model, describe_model(model))
 
-    def _explain(self, model: Model, rows: list[ShardRow]) -> FinishedShard:
+    def describe(self) -> DescribedModel:
+        """Load the model, and describe it: what cannot be asked of it is refused at once."""
+        return describe_model(self._open())
+
+    def _open(self) -> Model:
+        model = require_decoder(self.model.open())
+        require_depth(model, self.settings.depth, self.settings.methods)
+        return model
+
+    def _explain(self, model: Model, described: DescribedModel, rows: list[ShardRow]) -> FinishedShard:
         started, settings = time.perf_counter(), self.settings
         heard = _Heard()
         logger = logging.getLogger("whyword")
@@ -83,7 +94,7 @@ class ShardWork:
             logger.removeHandler(heard)
         records = []
         for row in rows:
-            shared = {**self.about, **carry(row, self.carried)}
+            shared = {"model": described.name, "weights": described.weights, **carry(row, self.carried)}
             records += [{**shared, **record} for record in found[row.number]]
         columns = list_columns(settings.keep, self.carried)
         return FinishedShard(
@@ -91,6 +102,7 @@ class ShardWork:
             len(rows),
             sum(found[row.number][0]["error"] is not None for row in rows),
             time.perf_counter() - started,
+            described,
             tuple(heard.said),
         )
 

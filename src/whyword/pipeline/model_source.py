@@ -12,7 +12,7 @@ from .loading import load
 if TYPE_CHECKING:
     from ..runs.engine import Engine, Workers
 
-__all__ = ["ModelSource", "choose_source", "find_model"]
+__all__ = ["ModelSource", "choose_source", "find_model", "other_weights"]
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,7 @@ class ModelSource:
         if self.weights is not None:
             found = self.fingerprint(model)
             if found != self.weights:
-                raise ModelError(
-                    f"{model.name} has other weights on this worker ({found}) than where the run began "
-                    f"({self.weights}).",
-                    "Put the same files on every node.",
-                )
+                raise other_weights(model.name, found, self.weights)
         return model
 
     def expect(self, model: Model) -> "ModelSource":
@@ -96,6 +92,14 @@ class _Packed:
             start=self.start,
         )
         return replace(found, name=self.name, stored=self.stored)
+
+
+def other_weights(name: str, found: str, expected: str) -> ModelError:
+    """Make the error for a worker that has another model than the run began with."""
+    return ModelError(
+        f"{name} has other weights on this worker ({found}) than where the run began ({expected}).",
+        "Put the same files on every node.",
+    )
 
 
 def find_model(
