@@ -58,6 +58,12 @@ def test_only_these_positions_are_read(family: str, inner: str, method: str) -> 
     assert padded in early_rows
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_runs_its_last_block_whole(dtype: torch.dtype) -> None:
+    """Matrices of another shape are rounded in another way than in the untouched run it is compared with."""
+    assert not list(find_last_mlps(whyword.load(build("llama", dtype))))
+
+
 class Wrapped(nn.Module):
     """An MLP of somebody's own."""
 

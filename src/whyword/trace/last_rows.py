@@ -23,8 +23,11 @@ __all__ = ["LastRows", "find_last_mlps"]
 
 
 def find_last_mlps(model: Model) -> Iterator[nn.Module]:
-    """Find the MLPs of the last block that can be run at some positions only."""
-    if is_intervened() or has_foreign_code(list_modules(model.network)):
+    """Find the MLPs of the last block that can be run at some positions only.
+
+    Not in half precision: matrices of another shape are rounded in another way than in an untouched run.
+    """
+    if model.exactness.itemsize <= 2 or is_intervened() or has_foreign_code(list_modules(model.network)):
         return
     stack = model.decoder_stack
     for sublayer in reversed(stack.stack.sublayers):
