@@ -10,7 +10,7 @@ Whole parts of a prompt (documents, turns) are erased in the same way; every tok
 share of what is lost without the part.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,16 +18,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import InputError
-from ..ledger import Likelihoods, Target, contrast, read_likelihoods
+from ..ledger import Likelihoods, Target, contrast
 from ..models.model import Model
-from ..runs.batches import cut_batches
-from ..runs.progress import report
-from ..trace import Inputs, Places, pad, read_out
-from ..trace.memory_plan import free_memory
+from ..trace import Places
+from .erased_inputs import WAYS, Variant, run_variants
 from .recorded_predictions import Attributions, Predictions, make_rows
 
 __all__ = [
-    "WAYS",
     "Erasure",
     "attribute_deleted_logits",
     "attribute_deleted_probabilities",
@@ -35,12 +32,6 @@ __all__ = [
     "attribute_hidden_probabilities",
     "erase",
 ]
-
-_TOKENS = {"cpu": 1024}
-"""Tokens of a run by device: beyond so many a processor is no faster."""
-_MOST_TOKENS = 16384
-_SHARE = 0.25
-"""The share of free memory that a run may take."""
 
 
 def attribute_hidden_probabilities(predictions: Predictions) -> Attributions:
@@ -72,37 +63,6 @@ class Erasure:
     sets: Sequence[Collection[int]]
 
 
-@dataclass(frozen=True)
-class Variant:
-    """An altered input, and the positions where its predictions are read."""
-
-    ids: tuple[int, ...]
-    hidden: frozenset[int]
-    """Positions that attention does not see."""
-    read: range
-    targets: tuple[Target, ...]
-    """One for each position that is read."""
-
-
-def hide(ids: Sequence[int], positions: Collection[int], read: range, targets: Sequence[Target]) -> Variant:
-    """Hide positions by the attention mask."""
-    return Variant(tuple(ids), frozenset(positions), read, tuple(targets))
-
-
-def delete(ids: Sequence[int], positions: Collection[int], read: range, targets: Sequence[Target]) -> Variant:
-    """Delete positions: what follows moves up, and the last token that is left predicts."""
-    kept = tuple(id_ for place, id_ in enumerate(ids) if place not in positions)
-    moved = range(read.start - len(positions), read.stop - len(positions))
-    return Variant(kept, frozenset(), moved, tuple(targets))
-
-
-WAYS: Mapping[str, Callable[[Sequence[int], Collection[int], range, Sequence[Target]], Variant]] = {
-    "mask": hide,
-    "deletion": delete,
-}
-"""The ways to erase tokens."""
-
-
 def erase(model: Model, erasures: Sequence[Erasure], way: str = "mask") -> list[Likelihoods]:
     """Return logits and probabilities of target and foils with sets of tokens erased (for faithfulness).
 
@@ -115,7 +75,7 @@ def erase(model: Model, erasures: Sequence[Erasure], way: str = "mask") -> list[
         for positions in map(frozenset, erasure.sets):
             _require_positions(positions, len(erasure.ids))
             variants.append(WAYS[way](erasure.ids, positions, last, [erasure.target]))
-    read, found = iter(_run_variants(model, variants)), []
+    read, found = iter(run_variants(model, variants)), []
     for erasure in erasures:
         own = [next(read) for _ in erasure.sets]
         empty = torch.empty(0, len(erasure.target.choices), dtype=model.compute_dtype, device="cpu")
@@ -145,7 +105,7 @@ def _erase_each(predictions: Predictions, way: str) -> list[Likelihoods | None]:
     """
     places = predictions.trace.places
     varied = _vary(predictions.prompts, places, predictions.targets, way)
-    read = iter(_run_variants(predictions.model, [variant for own in varied for variant in own]))
+    read = iter(run_variants(predictions.model, [variant for own in varied for variant in own]))
     by_example = [[next(read) for _ in own] for own in varied]
     found: list[Likelihoods | None] = []
     for own, positions in zip(by_example, places.ranges, strict=True):
@@ -229,50 +189,3 @@ def _vary(
         read = positions[skipped:]
         varied.append([WAYS[way](ids, {source}, read, own[skipped:]) for source in range(len(ids)) if read])
     return varied
-
-
-def _run_variants(model: Model, variants: Sequence[Variant]) -> list[Likelihoods]:
-    """Run altered inputs in batches of similar length, and read what becomes of their targets."""
-    found: dict[int, Likelihoods] = {}
-    for batch in _cut(model, variants):
-        own = [variants[place] for place in batch]
-        likelihoods = _run_batch(model, own)
-        found.update(zip(batch, likelihoods, strict=True))
-        if len(variants) > len(batch):
-            report("erased inputs", len(found), len(variants))
-    return [found[place] for place in range(len(variants))]
-
-
-def _cut(model: Model, variants: Sequence[Variant]) -> list[list[int]]:
-    """Cut inputs into batches of similar length; the longest go first: what does not fit shows at once."""
-    most = _TOKENS.get(model.device.type, _MOST_TOKENS)
-    size, width = torch.finfo(model.compute_dtype).bits // 8, int(model.config.hidden_size)
-    room, alone = int(_SHARE * free_memory(model.device)) if variants else 0, model.runs_alone
-
-    def fits(batch: Sequence[int]) -> bool:
-        longest, shortest = (len(variants[place].ids) for place in (batch[0], batch[-1]))
-        if alone or model.lengths.find(longest) != model.lengths.find(shortest):
-            return False
-        tokens = len(batch) * longest
-        rows = len(batch) * len(variants[batch[-1]].read)
-        return tokens <= most and size * (24 * tokens * width + 4 * rows * model.vocabulary) <= room
-
-    return cut_batches(range(len(variants)), lambda place: -len(variants[place].ids), fits)
-
-
-@torch.no_grad()
-def _run_batch(model: Model, variants: Sequence[Variant]) -> list[Likelihoods]:
-    ids = pad(model, [variant.ids for variant in variants])
-    mask = None
-    if any(variant.hidden for variant in variants):
-        mask = torch.ones_like(ids)
-        for row, variant in enumerate(variants):
-            mask[row, list(variant.hidden)] = 0
-    places = Places(tuple(variant.read for variant in variants))
-    readout = read_out(model, places, Inputs(ids=ids, mask=mask))
-    likelihoods = read_likelihoods(readout, [target for variant in variants for target in variant.targets])
-    found, each = [], places.each
-    for row, variant in enumerate(variants):
-        own, choices = slice(row * each, (row + 1) * each), max(len(each.choices) for each in variant.targets)
-        found.append(Likelihoods(likelihoods.logits[own, :choices], likelihoods.probabilities[own, :choices]))
-    return found

@@ -21,8 +21,8 @@ class Inputs:
     """What a network is run on: token ids, or what the token embedding gave for them."""
 
     ids: Int[Tensor, "example position"] | None = None
-    mask: Int[Tensor, "example position"] | None = None
-    """0 hides a position from attention. None: nothing is hidden."""
+    mask: Int[Tensor, "example _seen"] | None = None
+    """0 hides a position from attention, also one that a cache holds. None: nothing is hidden."""
     embedded: Float[Tensor, "example position embedded"] | None = None
     decoder_ids: Int[Tensor, "example step"] | None = None
     """What the decoder reads, where the ids are what an encoder reads."""

@@ -21,6 +21,7 @@ from .precision import keep_precision
 from .readout import Inputs
 
 __all__ = [
+    "call_network",
     "evaluating",
     "explaining_failure",
     "generate",
@@ -81,22 +82,20 @@ def run_inputs(
     model: Model, inputs: Inputs, logits_to_keep: Int[Tensor, " kept"] | None = None
 ) -> Float[Tensor, "example row vocab"]:
     """Run the network on any inputs and give its logits: all, or those of some positions."""
-    more: dict[str, Any] = {} if inputs.decoder_ids is None else {"decoder_input_ids": inputs.decoder_ids}
-    if logits_to_keep is not None:
-        more["logits_to_keep"] = logits_to_keep
-    # A copy, since some models (CTRL) scale embeddings in place.
-    embedded = None if inputs.embedded is None else inputs.embedded.clone()
+    more = {} if logits_to_keep is None else {"logits_to_keep": logits_to_keep}
+    return cast(Tensor, call_network(model, inputs, use_cache=False, **more).logits)
+
+
+def call_network(model: Model, inputs: Inputs, **more: Any) -> Any:
+    """Call the network on any inputs, with more arguments, and give what it returns."""
+    if inputs.decoder_ids is not None:
+        more["decoder_input_ids"] = inputs.decoder_ids
     if inputs.returns_weights:
         more["output_attentions"] = True
+    # A copy, since some models (CTRL) scale embeddings in place.
+    embedded = None if inputs.embedded is None else inputs.embedded.clone()
     with evaluating(model):
-        output = model.network(
-            input_ids=inputs.ids,
-            attention_mask=inputs.mask,
-            inputs_embeds=embedded,
-            use_cache=False,
-            **more,
-        )
-    return cast(Tensor, output.logits)
+        return model.network(input_ids=inputs.ids, attention_mask=inputs.mask, inputs_embeds=embedded, **more)
 
 
 @torch.no_grad()
