@@ -554,7 +554,9 @@ def test_rows_in_an_order(browsed: Any) -> None:
     assert client.get("/api/run", headers={"host": "evil.example"}).status_code == 403
 
 
-def test_the_page_over_a_run(browsed: Any, browser: Any) -> None:
+@pytest.fixture
+def opened_page(browsed: Any, browser: Any) -> Any:
+    """The page over a run in a browser. What its scripts throw fails the test."""
     import socket
     import threading
 
@@ -573,14 +575,41 @@ def test_the_page_over_a_run(browsed: Any, browser: Any) -> None:
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.goto(f"http://127.0.0.1:{opened.getsockname()[1]}/")
     page.wait_for_selector("#rows tr")
-    page.select_option("#sort", "documents[0]")
-    page.check("#descending")
-    page.wait_for_function("document.getElementById('share-heading').textContent.includes('documents[0]')")
-    page.click("#rows tr:first-child td.prompt-text")
-    page.wait_for_selector("#explanation article h1")
-    assert "cat" in page.inner_text("#explanation h1")
-    assert "id=" in page.evaluate("location.hash")
-    assert not failures
+    yield page
     page.close()
     server.should_exit = True
     thread.join(10)
+    assert not failures
+
+
+def test_the_page_over_a_run(opened_page: Any) -> None:
+    opened_page.select_option("#sort", "documents[0]")
+    opened_page.check("#descending")
+    opened_page.wait_for_selector("#share-heading:has-text('documents[0]')")
+    opened_page.click("#rows tr:first-child td.prompt-text")
+    opened_page.wait_for_selector("#explanation article h1")
+    assert "cat" in opened_page.inner_text("#explanation h1")
+    assert "id=" in opened_page.evaluate("location.hash")
+
+
+def test_rows_asked_for_earlier_never_replace_later_ones(opened_page: Any) -> None:
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if "descending=false" in route.request.url:
+            held.append(route)
+        else:
+            route.continue_()
+
+    opened_page.route("**/api/rows*", hold)
+    opened_page.select_option("#sort", "row")
+    opened_page.check("#descending")
+    opened_page.wait_for_url("**descending=true**")
+    last = opened_page.locator("#rows tr").first.get_attribute("data-id")
+    (earlier,) = held
+    with opened_page.expect_response("**/api/rows*descending=false*") as answered:
+        earlier.continue_()
+    answered.value.finished()
+    opened_page.wait_for_timeout(200)
+    assert opened_page.locator("#rows tr").first.get_attribute("data-id") == last
+    assert "descending=true" in opened_page.evaluate("location.hash")

@@ -8,6 +8,7 @@ import { renderReport } from "./report.js";
 const COUNT = 50;
 const find = (id) => document.getElementById(id);
 const state = { sort: "difference", descending: false, offset: 0, method: null, total: 0 };
+const newest = {};
 
 begin();
 
@@ -23,10 +24,13 @@ async function begin() {
   }
 }
 
-/** Ask the server; what it refuses is an Error with two lines. */
-async function ask(address) {
+/** Ask the server; what it refuses is an Error with two lines. Null if the same was asked anew meanwhile. */
+async function ask(path, values = {}) {
+  const address = `${path}?${new URLSearchParams(values)}`;
+  newest[path] = address;
   const response = await fetch(address);
   const answer = await response.json();
+  if (newest[path] !== address) return null;
   if (!response.ok) throw Object.assign(new Error(answer.error.wrong), { remedy: answer.error.remedy });
   return answer;
 }
@@ -75,8 +79,8 @@ function listen() {
 async function show() {
   const { method, sort, descending, offset } = state;
   try {
-    const asked = new URLSearchParams({ method, sort, descending, offset, count: COUNT });
-    const page = await ask(`/api/rows?${asked}`);
+    const page = await ask("/api/rows", { method, sort, descending, offset, count: COUNT });
+    if (page === null) return;
     state.total = page.total;
     const part = ["difference", "row"].includes(sort) ? null : sort;
     find("share-heading").textContent = part ? `share of ${part}` : "strongest words";
@@ -138,7 +142,8 @@ async function choose(id) {
   state.id = id;
   for (const row of find("rows").children) row.setAttribute("aria-selected", String(row.dataset.id === id));
   try {
-    const answer = await ask(`/api/row?${new URLSearchParams({ id, method: state.method })}`);
+    const answer = await ask("/api/row", { id, method: state.method });
+    if (answer === null) return;
     renderReport(find("explanation"), [answer], "row");
     if (find("explanation").getBoundingClientRect().top > 0.8 * innerHeight) find("explanation").scrollIntoView();
     find("notice").replaceChildren();
