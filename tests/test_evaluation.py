@@ -30,6 +30,7 @@ from whyword.evaluation.printed_tables import print_reports
 from whyword.evaluation.records import read_run
 from whyword.evaluation.report import summarise
 from whyword.evaluation.tables import lay_out
+from whyword.trace import untouched_run
 
 import toy_tokenizers
 from families import build, other_weights
@@ -157,6 +158,20 @@ def test_faithfulness_is_what_erasing_does(model: whyword.Model, run: Path) -> N
     comprehensiveness, sufficiency = record.faithfulness["alti-logit"]
     assert comprehensiveness == pytest.approx(prefer([]) - prefer(top), abs=1e-5)
     assert sufficiency == pytest.approx(prefer([]) - prefer(rest), abs=1e-5)
+
+
+def test_what_was_compared_in_one_evaluation_is_not_compared_in_the_next(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, runs = whyword.load(str(folder), start="tokenizer"), []
+    run_untouched = untouched_run._run_untouched
+    monkeypatch.setattr(
+        untouched_run, "_run_untouched", lambda *given: runs.append(given) or run_untouched(*given)
+    )
+    for name in ("first", "second"):
+        runs.clear()
+        evaluate(own, NAMES[:1], tmp_path / name, data="builtin", methods=["logit"], limit=4)
+        assert bool(runs) == (name == "first")
 
 
 def test_a_run_that_is_there_goes_on_and_repairs_a_cut_line(

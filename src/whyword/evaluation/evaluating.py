@@ -101,7 +101,7 @@ def evaluate(
     _require_fitting(model, settings, found)
     read = [_complete(dataset, settings, pipeline) for dataset in found]
     folder, own = Path(out), "tokenizer" if rules.name == "paper" else None
-    model = replace(model, start=start or own or model.start)
+    model = model.starting_with(start or own or model.start)
     working = choose_engine(engine, workers)
     with write_folder_alone(folder), working.working():
         journal = open_journal(folder, describe(model, read, settings))

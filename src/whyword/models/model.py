@@ -1,7 +1,7 @@
 """A loaded model, and its parts by the names of its description."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -85,6 +85,10 @@ class Model:
             f"<Model {self.name}: {type(self.network).__name__}, {len(self.blocks)} blocks, {self.dtype}, "
             f"{self.device}, {reader}, described as {self.architecture.name}>"
         )
+
+    def starting_with(self, start: str) -> "Model":
+        """Return the model with something else before a text; itself, as it is, where that is the same."""
+        return self if start == self.start else replace(self, start=start)
 
     @property
     def config(self) -> Any:
