@@ -10,14 +10,14 @@ seen) and what a network reads elsewhere, say a global variable of a patched `fo
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
 from operator import is_
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional
@@ -32,8 +32,13 @@ from .own_attention import RUNNING, name_attention
 __all__ = ["NetworkState", "intervening", "is_intervened", "read_state"]
 
 _OWN = frozenset(vars(nn.Module()))
-"""Attributes of every module: its parameters, buffers, hooks and modules, which are listed on their own."""
+"""Attributes of every module: its parameters, buffers, hooks and modules, which are listed on their own, and
+what is of no matter for what it computes."""
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})
+_ORDERED = list, tuple
+_FUNCTIONS = FunctionType, MethodType
+_OPAQUE = nn.Module, torch.Tensor, type
+"""What an attribute holds that is listed on its own, or not changed."""
 _SHARED_FILES = (
     "transformers.masking_utils",
     "transformers.integrations.sdpa_attention",
@@ -117,39 +122,46 @@ def read_state(model: Model) -> NetworkState:
 def _list_parts(module: nn.Module) -> list[Any]:
     """List a module, its class, its attributes (a forward of its own among them) and its hooks."""
     attributes = vars(module)
-    found = [module, type(module), *attributes.values()]
-    for name, value in attributes.items():
-        if name not in _OWN and type(value) not in _PLAIN:
+    values = [value for name, value in attributes.items() if name not in _OWN]
+    found = [module, type(module), module.training, *values]
+    for value in values:  # quick: with adapters a network has 2,500 modules
+        if type(value) not in _PLAIN:
             found += _list_contents(value)
-    for hooks in (module._forward_pre_hooks, module._forward_hooks):
-        for hook in hooks.values():
+    if module._forward_pre_hooks or module._forward_hooks:
+        for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
             found += hook, getattr(hook, "__code__", None)  # not what it holds: most keep what they have seen
     return found
 
 
-def _list_contents(value: Any) -> Iterator[Any]:
+def _list_contents(value: Any) -> Iterable[Any]:
     """List what a function reads, what a container holds, or the attributes of a plain object."""
-    if isinstance(value, list | tuple):
-        yield from value
-    elif isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, FunctionType | MethodType):
-        function = getattr(value, "__func__", value)
-        yield function.__code__
-        for cell in function.__closure__ or ():
-            held = _open(cell)
-            yield held
-            if isinstance(held, list | tuple | dict):
-                yield from _list_contents(held)
-    elif (
-        not isinstance(value, nn.Module | torch.Tensor | type)
-        and "config" not in type(value).__name__.lower()
-    ):
-        for each in getattr(value, "__dict__", {}).values():
-            if isinstance(each, set):
-                yield from each
-            elif not isinstance(each, torch.device):  # both are made anew by every run of offloaded weights
-                yield each
+    if isinstance(value, _ORDERED):
+        return cast(Iterable[Any], value)
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, _FUNCTIONS):
+        return _list_read(value)
+    if isinstance(value, _OPAQUE) or "config" in type(value).__name__.lower():
+        return ()
+    return _list_attributes(value)
+
+
+def _list_read(called: Any) -> Iterator[Any]:
+    function = getattr(called, "__func__", called)
+    yield function.__code__
+    for cell in function.__closure__ or ():
+        held = _open(cell)
+        yield held
+        if isinstance(held, (*_ORDERED, dict)):
+            yield from _list_contents(held)
+
+
+def _list_attributes(value: Any) -> Iterator[Any]:
+    for each in getattr(value, "__dict__", {}).values():
+        if isinstance(each, set):
+            yield from each
+        elif not isinstance(each, torch.device):  # both are made anew by every run of offloaded weights
+            yield each
 
 
 def _open(cell: Any) -> Any:
