@@ -220,12 +220,15 @@ def _label(operation: Operation, result: Any) -> None:
     assert rows is not None
     pick = _picker(operation) if origin is operation.args[0] else None
     placed = operation.args[1] if operation.name == "setitem" else None
-    if pick is not None or isinstance(placed, Tensor):
+    moved = None
+    if isinstance(placed, Tensor) and placed.ndim == 1:
+        moved = rows.place(placed)
+    elif pick is not None:
+        moved = rows.pick(origin, *pick)
+    if moved is not None:
         for each in find_dependent(result):
-            if rows_of(each) is None and isinstance(placed, Tensor) and placed.ndim == 1:
-                set_rows(each, rows.place(placed))
-            elif rows_of(each) is None and pick is not None:
-                set_rows(each, rows.pick(origin, *pick))
+            if rows_of(each) is None:
+                set_rows(each, moved)
     _follow_rows(rows, result)
 
 

@@ -122,16 +122,17 @@ class FrozenRun:
         again: Tensor = module.forward(hidden)  # not a function of every element alone: step by step
         return again
 
-    def hide(self, module: nn.Module, inputs: Tensor, pause: bool = False) -> Tensor:
-        """Take what an activation or projection reads that is followed as a whole; give it as a constant.
+    def hide(self, module: nn.Module, inputs: Tensor) -> Tensor:
+        """Take what an activation or projection reads that is followed as a whole; give it as a constant."""
+        if torch.is_grad_enabled() and inputs.requires_grad:
+            self._hidden[module] = inputs
+            inputs = hold(inputs.detach())
+        return inputs
 
-        `pause`: operations are not looked at until `reveal`.
-        """
-        if not torch.is_grad_enabled() or not inputs.requires_grad:
-            return inputs
-        self._hidden[module] = inputs
-        hidden: Tensor = hold(inputs.detach())
-        if pause:
+    def hide_operations(self, module: nn.Module, inputs: Tensor) -> Tensor:
+        """Hide what a projection reads, and look at none of its operations until `reveal`."""
+        hidden = self.hide(module, inputs)
+        if hidden is not inputs:
             self._mode.pause()
         return hidden
 

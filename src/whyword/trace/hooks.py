@@ -131,8 +131,8 @@ def _hook_blocks(
     def hide(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return (frozen.hide(module, args[0]), *args[1:])
 
-    def hide_all(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (frozen.hide(module, args[0], pause=True), *args[1:])
+    def hide_operations(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (frozen.hide_operations(module, args[0]), *args[1:])
 
     def reveal(module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
         return frozen.reveal(projections[module], output)
@@ -157,7 +157,7 @@ def _hook_blocks(
                 output = module_at(block, sublayer.output)
                 yield output.register_forward_pre_hook(in_this_thread(take_context))
         for module in whole:
-            yield module.register_forward_pre_hook(in_this_thread(hide_all))
+            yield module.register_forward_pre_hook(in_this_thread(hide_operations))
             yield module.register_forward_hook(in_this_thread(reveal))
 
 
