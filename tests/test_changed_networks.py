@@ -7,6 +7,7 @@ unless the change is noticed.
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -330,7 +331,7 @@ class Settings:
     times = 0.0
 
 
-@pytest.mark.parametrize("kind", ["list", "closure", "object"])
+@pytest.mark.parametrize("kind", ["list", "closure", "partial", "object"])
 def test_a_change_inside_an_attribute(kind: str) -> None:
     """The attribute is the same object; what it holds decides whether the MLP depends on the batch."""
     network = build("llama", torch.float64)
@@ -338,6 +339,8 @@ def test_a_change_inside_an_attribute(kind: str) -> None:
     own = mlp.forward
     if kind == "closure":
         mlp.forward = lambda stream: own(stream) * (1 + held[0] * (len(stream) - 1))
+    elif kind == "partial":  # made a method: it has no code of its own
+        mlp.forward = MethodType(partial(_read_held, held), mlp)
     else:
         mlp.held, mlp.settings = held, settings
         mlp.forward = MethodType(_read_attributes, mlp)
@@ -349,6 +352,10 @@ def test_a_change_inside_an_attribute(kind: str) -> None:
         held[0] = 1.0
     with pytest.raises(whyword.ProofError, match="recorded run"):
         list(explain_all(model, ""))
+
+
+def _read_held(held: list[float], mlp: Any, stream: Tensor) -> Tensor:
+    return LlamaMLP.forward(mlp, stream) * (1 + held[0] * (len(stream) - 1))
 
 
 def _read_attributes(mlp: Any, stream: Tensor) -> Tensor:

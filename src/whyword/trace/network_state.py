@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from operator import is_
 from types import FunctionType, MethodType
@@ -148,9 +149,13 @@ def _list_contents(value: Any) -> Iterable[Any]:
 
 def _list_read(called: Any) -> Iterator[Any]:
     function = getattr(called, "__func__", called)
-    yield function.__code__
-    for cell in function.__closure__ or ():
-        held = _open(cell)
+    read: list[Any] = []
+    if isinstance(function, partial):  # made a method, as torchao does
+        read += *function.args, *function.keywords.values()
+        function = function.func
+    read += map(_open, getattr(function, "__closure__", None) or ())
+    yield getattr(function, "__code__", function)
+    for held in read:
         yield held
         if isinstance(held, (*_ORDERED, dict)):
             yield from _list_contents(held)
