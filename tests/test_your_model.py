@@ -28,6 +28,7 @@ from transformers import (
 import whyword
 from whyword.attribute.methods import METHODS as all_methods
 from whyword.doctor import diagnose
+from whyword.models.projection import Projection
 from whyword.models.testing.shrink import randomise
 from whyword.models.weights import dequantise
 from whyword.trace.network_state import read_state
@@ -493,6 +494,41 @@ def test_four_bits_are_unpacked_as_the_kernel_reads_them(kind: str) -> None:
     if getattr(module.weight.quant_state, "packing_format_for_cpu", False):
         assert torch.equal(found, applied)
     torch.testing.assert_close(found, applied, atol=0, rtol=8e-3)
+
+
+def test_four_bits_are_dequantised_once_to_pull_a_direction_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch would dequantise them forward and backward. W_O is read once for all that the ledger does."""
+    read = list[nn.Module]()
+
+    def count(module: nn.Module) -> Any:
+        read.append(module)
+        return dequantise(module)
+
+    quantised = change_blocks(network_of(), _bitsandbytes(4))
+    model = whyword.load(quantised)
+    whyword.explain(model, IDS, target=5, foil=9, method="flow")  # that they act by these weights was found
+    monkeypatch.setattr("whyword.models.projection.dequantise", count)
+    monkeypatch.setattr(Projection, "_pull", lambda *_: pytest.fail("a module was asked"))
+    whyword.explain(model, IDS, target=5, foil=9, method="logit")
+    assert read == [block.self_attn.o_proj for block in model.blocks]
+    read.clear()
+    whyword.explain(model, IDS, target=5, foil=9, method="flow")
+    times = {read.count(module) for module in read}
+    assert times == {1, 2}
+    assert {module for module in read if read.count(module) == 2} == {
+        block.self_attn.o_proj for block in model.blocks
+    }
+
+
+def test_a_quantised_layer_that_somebody_changes_is_asked_again() -> None:
+    quantised = change_blocks(network_of(), _bitsandbytes(4))
+    model = whyword.load(quantised)
+    whyword.explain(model, IDS, target=5, foil=9, method="flow")
+    for block in model.blocks:
+        block.self_attn.v_proj.register_forward_hook(lambda _module, _args, output: output * 2)
+        block.self_attn.o_proj.register_forward_hook(lambda _module, _args, output: output * 3)
+    plain = whyword.load(_with_weights_as_applied(quantised))
+    require_same(model, plain, 2e-2, ("flow", "logit", "alti-logit", "gim"))
 
 
 def _with_weights_as_applied(quantised: Any) -> Any:

@@ -102,8 +102,9 @@ def _read_attention(
     """Compute what an attention sub-layer adds, and prove its heads and their sum."""
     read, sums = [], []
     for block, context in enumerate(part.give_contexts()):
-        read.append(part.read(block, directions[block]))
-        sums.append(part.add_up(block, context))  # beside the direction: W_O comes from memory once
+        with part.projections[block].holding():  # W_O comes from memory once
+            read.append(part.read(block, directions[block]))
+            sums.append(part.add_up(block, context))
     prove_attention(model, stack, part, sums)
     return part.update(read)
 

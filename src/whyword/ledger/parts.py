@@ -145,7 +145,7 @@ class AttentionPart(Part):
     ) -> Float[Tensor, "_head position model"]:
         """Return what every head writes: a few rows of single heads, or W_O where there are many."""
         heads, positions, dim = context.shape
-        if projection.plain or projection.kept or heads * positions > projection.read:
+        if projection.has_matrix or heads * positions > projection.read:
             matrix = projection.matrix()
             return context.to(matrix) @ matrix.view(heads, dim, -1)
         alone = context.new_zeros(heads, positions, heads, dim)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from .weights import is_plain, orient
 
-__all__ = ["LowRank", "may_be_low_rank", "read_low_rank"]
+__all__ = ["LowRank", "is_changed", "may_be_low_rank", "read_low_rank"]
 
 _LAYER = "peft.tuners.lora.layer", "Linear"
 """Where PEFT has the layer, and what it is called there."""
@@ -62,7 +62,7 @@ def may_be_low_rank(module: nn.Module) -> bool:
 
 def read_low_rank(module: Any) -> LowRank | None:
     """Read a projection with low-rank adapters; None where it is none, or has more than these parts."""
-    if not may_be_low_rank(module) or _is_changed(module):
+    if not may_be_low_rank(module) or is_changed(module):
         return None
     try:
         return _read_parts(module)
@@ -92,12 +92,12 @@ def _read_parts(module: Any) -> LowRank | None:
 
 def _is_readable(module: nn.Module) -> bool:
     """Say whether a part is its weight and bias, in memory."""
-    if _is_changed(module) or not is_plain(module):
+    if is_changed(module) or not is_plain(module):
         return False
     return not cast(Tensor, module._parameters["weight"]).is_meta
 
 
-def _is_changed(module: nn.Module) -> bool:
+def is_changed(module: nn.Module) -> bool:
     """Say whether somebody else may change what a module reads or gives; what only records it does not."""
     hooks = [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
     return "forward" in vars(module) or not all(getattr(hook, "records", False) for hook in hooks)

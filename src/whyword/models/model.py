@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from ..errors import ModelError
 from ..runs.foreign_code import has_foreign_code
 from .architecture import Architecture, Mlp, Stack, Sublayer
+from .asked_matrices import AskedMatrices
 from .classifier import DecoderClassifier
 from .exactness import measure_exactness
 from .length_classes import LengthClasses
 from .paths import list_modules, module_at, optional_module
-from .projection import Projection, Projections
+from .projection import Projection
 from .weights import device_of
 from .workspace import Workspace
 
@@ -189,8 +190,8 @@ class Model:
         return Projection(module, self.dtype, self.compute_dtype, exactness, self._projections)
 
     @cached_property
-    def _projections(self) -> Projections:
-        return Projections()
+    def _projections(self) -> AskedMatrices:
+        return AskedMatrices()
 
     def unembedding_rows(self, tokens: Int[Tensor, "*any"]) -> Float[Tensor, "*any unembedded"]:
         """Return U of some tokens: the directions in which their logits are read."""

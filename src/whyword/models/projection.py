@@ -12,6 +12,7 @@ on one vector before it is used again: an adapter may have been switched, a weig
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import cast
 
@@ -20,12 +21,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..errors import ModelError, WhywordError, first_line
-from .low_rank import LowRank, read_low_rank
+from .asked_matrices import AskedMatrices
+from .low_rank import LowRank, is_changed, read_low_rank
 from .paths import list_modules
 from .run_modes import asking
 from .weights import dequantise, device_of, is_opaque, is_plain, orient, output_bias, read_weight, read_width
 
-__all__ = ["Projection", "Projections"]
+__all__ = ["Projection"]
 
 _CHUNK = 1024
 """How many basis vectors a module is given at once."""
@@ -50,7 +52,7 @@ class Projection:
         given: torch.dtype,
         dtype: torch.dtype,
         exactness: Callable[[], torch.dtype],
-        kept: "Projections",
+        kept: AskedMatrices,
     ) -> None:
         self.module = module
         self.plain = is_plain(module)
@@ -72,6 +74,8 @@ class Projection:
         """How many components it reads."""
         self._known: tuple[Tensor, Tensor] | None = None
         """Matrix and bias, where they are kept: compared with the module once."""
+        self.held: Tensor | None = None
+        """Its dequantised matrix, while it is held."""
 
     @cached_property
     def low_rank(self) -> LowRank | None:
@@ -103,6 +107,11 @@ class Projection:
         return said if isinstance(said, int) else int(self.ask_bias().shape[0])
 
     @property
+    def has_matrix(self) -> bool:
+        """Whether its matrix is in memory."""
+        return self.plain or self.kept or self.held is not None
+
+    @property
     def device(self) -> torch.device:
         """Where it computes."""
         return device_of(self.module)
@@ -122,7 +131,19 @@ class Projection:
         """Return the whole matrix."""
         if self.plain:
             return read_weight(self.module).to(self._dtype)
+        if self.held is not None:
+            return self.held
         return self._find()[0] if self.low_rank is None else self.low_rank.merge(self._dtype)
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Hold its matrix for a while, where it is dequantised: that takes longer than applying it."""
+        opaque = self.is_leaf and not self.plain and not self.kept
+        self.held = self._dequantise() if opaque else None
+        try:
+            yield
+        finally:
+            self.held = None
 
     def _find(self) -> tuple[Float[Tensor, "read written"], Float[Tensor, " written"]]:
         """Return matrix and bias, and keep them if they are worth it."""
@@ -133,17 +154,25 @@ class Projection:
 
     def ask_matrix(self) -> Float[Tensor, "read written"]:
         """Return the matrix, asked anew: dequantised if the module acts by that, or its action on a basis."""
-        found = dequantise(self.module)
-        if found is not None and found.shape[0] == self.read:
-            found = found.to(self.device, self._dtype)
-            if self.module in self._kept.trusted:
-                return found
-            if self.agrees(found)[0]:
-                if self.is_leaf:
-                    self._kept.trusted.add(self.module)
-                return found
+        found = self._dequantise()
+        if found is not None:
+            return found
         pieces = [self._apply(unit) for unit in self._units()]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+    def _dequantise(self) -> Float[Tensor, "read written"] | None:
+        """Return its weight dequantised, None where it offers none or does not act by it."""
+        found = dequantise(self.module)
+        if found is None or found.shape[0] != self.read:
+            return None
+        found = found.to(self.device, self._dtype)
+        if self.module in self._kept.trusted and not is_changed(self.module):
+            return found
+        if not self.agrees(found)[0]:
+            return None
+        if self.is_leaf:
+            self._kept.trusted.add(self.module)
+        return found
 
     def stored(self) -> Float[Tensor, "read written"]:
         """Return the whole matrix, in the type of the weights where it is a view of them."""
@@ -172,17 +201,19 @@ class Projection:
             return rows.to(matrix) @ matrix
         if self.low_rank is not None:
             return self.low_rank.apply(rows.to(self._dtype))
-        return self._apply(rows)
+        return self._apply(rows) if self.held is None else rows.to(self.held) @ self.held
 
     def pull_back(self, directions: Float[Tensor, "row written"]) -> Float[Tensor, "row read"]:
         """Apply the transpose of the linear part."""
         if self.low_rank is not None:
             return self.low_rank.pull_back(directions.to(self._dtype))
-        if not self.plain and not self.kept and len(directions) < self.read:
-            pulled = self._pull(directions)
+        matrix = self.held
+        if matrix is None and not self.plain and not self.kept and len(directions) < self.read:
+            matrix = self._dequantise() if self.is_leaf else None  # torch does so twice, forward and backward
+            pulled = self._pull(directions) if matrix is None else None
             if pulled is not None:
                 return pulled
-        matrix = self.matrix()
+        matrix = self.matrix() if matrix is None else matrix
         return directions.to(matrix) @ matrix.T
 
     @torch.no_grad()
@@ -261,34 +292,3 @@ class Projection:
             units = torch.zeros(stop - start, self.read, dtype=self.given, device=self.device)
             units.diagonal(start).fill_(1)
             yield units
-
-
-class Projections:
-    """The projections of a model, and the matrices that were asked of them and are worth keeping."""
-
-    def __init__(self) -> None:
-        self._matrices: dict[nn.Module, Tensor] = {}
-        self.without_gradient: set[nn.Module] = set()
-        """Modules through which torch was found to have no gradient."""
-        self.trusted: set[nn.Module] = set()
-        """Modules that were found to act by what is read of them: their parts, or a dequantised weight."""
-        self._last: tuple[nn.Module, Tensor] | None = None
-        """The one that was asked last, whatever its size."""
-
-    def find(self, projection: Projection) -> tuple[Float[Tensor, "read written"], Float[Tensor, " written"]]:
-        """Return matrix and bias of a projection: a kept matrix if the module still acts by it."""
-        module, kept = projection.module, self._matrices.get(projection.module)
-        if kept is None and self._last is not None and self._last[0] is module:
-            kept = self._last[1]
-        if kept is not None:
-            same, bias = projection.agrees(kept)
-            if same:
-                return kept, bias
-        self._last = None
-        matrix = projection.ask_matrix()
-        if projection.kept:
-            self._matrices[module] = matrix
-        else:
-            self._last = module, matrix
-        none = matrix.new_zeros(matrix.shape[1])
-        return matrix, none if projection.without_bias else projection.ask_bias()

@@ -22,8 +22,10 @@ __all__ = [
 
 def is_plain(module: nn.Module) -> bool:
     """Say whether a module is its weight and bias, both in memory as ordinary floating-point tensors."""
+    if module._modules:
+        return False
     weight: Any = getattr(module, "weight", None)
-    if not _is_plain_tensor(weight) or module._modules:
+    if not _is_plain_tensor(weight):
         return False
     return not weight.is_meta or hasattr(module, "_hf_hook")
 
