@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers.cache_utils import DynamicLayer
 
 import whyword
 from whyword.attribute import Erasure, erase, erased_inputs
@@ -113,3 +114,30 @@ def test_where_inputs_begin_to_differ() -> None:
     assert hidden == [1, 3, 3, 2, 4, 4]
     deleted = [WAYS["deletion"](ids, each, last, target).alike for each in ({0}, {1}, {3}, {4})]
     assert deleted == [0, 2, 3, 3]  # of two equal tokens, either may be the one that is gone
+
+
+def score_each(model: whyword.Model, prompt: list[int]) -> list[float]:
+    return whyword.explain(model, prompt, target=5, foil=9, method="erasure-logits").scores.tolist()
+
+
+@pytest.mark.usefixtures("small_runs_are_cheap")
+def test_a_cache_that_is_patched_later_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, prompt = load_family("llama"), prompt_of(14)
+    expected, own = score_each(model, prompt), DynamicLayer.update
+
+    def update(layer: Any, keys: Any, values: Any, *args: Any, **options: Any) -> Any:
+        return own(layer, keys, values * 1.3, *args, **options)
+
+    monkeypatch.setattr(DynamicLayer, "update", update)
+    assert score_each(model, prompt) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_row_that_sees_nothing_is_no_nan() -> None:
+    """In float64 transformers gives NaN here: it casts the mask's least number to float32."""
+    prompt, found = prompt_of(12), []
+    for dtype in (torch.float32, torch.float64):
+        network = build("llama", dtype)
+        network.set_attn_implementation("eager")
+        network.config.output_attentions = True
+        found.append(score_each(whyword.load(network), prompt))
+    assert found[0] == pytest.approx(found[1], abs=1e-3)

@@ -1,12 +1,16 @@
 """Hooks as libraries that steer models have them: prompts are run one by one, and explained as they are."""
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial, wraps
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from transformers.models.llama import modeling_llama
+from transformers.models.llama.modeling_llama import LlamaMLP
 
 import whyword
 from test_inside import make_dataset, make_model
@@ -134,6 +138,122 @@ def test_what_is_foreign() -> None:
     assert has_foreign_code(network.modules())
     model = whyword.load(network, verify="load")
     assert not model.runs_alone
+
+
+ACTS = [False]
+"""Whether the code below does anything: it stands for a condition that only later prompts meet."""
+
+
+def steer_second(output: Tensor) -> Tensor:
+    """Steer the second prompt of a batch."""
+    return steer_row(nn.Identity(), (), output) if ACTS[0] else output
+
+
+class OwnModule(nn.Module):
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner, self.down_proj = inner, inner.down_proj
+
+    def forward(self, read: Tensor) -> Tensor:
+        return steer_second(self.inner(read))
+
+
+class OwnClass(LlamaMLP):
+    def forward(self, x: Tensor) -> Tensor:
+        return steer_second(super().forward(x))
+
+
+class OwnWeight(Tensor):
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]
+        return steer_second(found.as_subclass(Tensor)) if func is nn.functional.linear else found
+
+
+class OwnMode(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        return steer_second(found) if func is nn.functional.silu else found
+
+
+@contextmanager
+def replace_attribute(holder: Any, name: str, around: Callable[..., Any]) -> Iterator[None]:
+    own = getattr(holder, name)
+    setattr(holder, name, around(own))
+    try:
+        yield
+    finally:
+        setattr(holder, name, own)
+
+
+def after(own: Any) -> Any:
+    return lambda *args, **options: steer_second(own(*args, **options))
+
+
+def after_by_its_name(own: Any) -> Any:
+    return wraps(own)(after(own))
+
+
+def rotate_after(own: Any) -> Any:
+    def rotate(query: Tensor, *args: Any, **options: Any) -> Any:
+        turned, keys = own(query, *args, **options)
+        return steer_second(turned), keys
+
+    return rotate
+
+
+@contextmanager
+def change_mlp(mlp: Any, way: str) -> Iterator[None]:
+    if way == "class":
+        mlp.__class__ = OwnClass
+    elif way == "weight":
+        weight = mlp.down_proj.weight.data.as_subclass(OwnWeight)
+        mlp.down_proj._parameters["weight"] = nn.Parameter(weight, requires_grad=False)
+    elif way == "activation":
+        own = mlp.act_fn
+        del mlp.act_fn
+        mlp.act_fn = after(own)
+    yield
+
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "a module of one's own": lambda network: replace_attribute(network.model.layers[1], "mlp", OwnModule),
+    "a class of one's own": lambda network: change_mlp(network.model.layers[1].mlp, "class"),
+    "weights of one's own": lambda network: change_mlp(network.model.layers[1].mlp, "weight"),
+    "a function as an activation": lambda network: change_mlp(network.model.layers[1].mlp, "activation"),
+    "what calls forward": lambda network: replace_attribute(network.model.layers[1].mlp, "_call_impl", after),
+    "a forward with a library's name": lambda network: replace_attribute(
+        network.model.layers[1].mlp, "forward", after_by_its_name
+    ),
+    "a method of a class": lambda _: replace_attribute(LlamaMLP, "forward", after_by_its_name),
+    "a function of torch": lambda _: replace_attribute(nn.functional, "silu", after),
+    "a function of a modelling file": lambda _: replace_attribute(
+        modeling_llama, "apply_rotary_pos_emb", rotate_after
+    ),
+    "a mode of torch": lambda _: OwnMode(),
+}
+"""Ways in which code of one's own becomes part of a network, besides hooks."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_code_that_is_no_hook_sees_prompts_alone(way: str) -> None:
+    """What it does was compared for the batches before; what it does with later ones nobody knows."""
+    network = build("llama", torch.float64)
+    model = whyword.load(network)
+    try:
+        with WAYS[way](network):
+            for acts in (False, True):
+                ACTS[0] = acts
+                found = whyword.explain_batch(model, PROMPTS, targets=5, foils=9, method="logit")
+                for prompt, explanation in zip(PROMPTS, found, strict=True):
+                    expected = own_difference(network, prompt)
+                    assert explanation.ledger.total == pytest.approx(expected, abs=1e-5)
+    finally:
+        ACTS[0] = False
+
+
+def test_nothing_of_a_library_is_foreign(family: whyword.Model) -> None:
+    assert not family.has_foreign_code
 
 
 class Steering:

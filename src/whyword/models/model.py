@@ -176,8 +176,14 @@ class Model:
 
     @property
     def runs_alone(self) -> bool:
-        """Whether prompts are run one by one: what a user's own hooks do in a batch is not known."""
-        return self.verify != "load" and has_foreign_code(list_modules(self.network))
+        """Whether prompts are run one by one: what a user's own code does in a batch is not known."""
+        return self.verify != "load" and self.has_foreign_code
+
+    @property
+    def has_foreign_code(self) -> bool:
+        """Whether a user's own code is in the network: hooks as they are now, the rest as last looked at."""
+        found = self.lengths.state is not None and self.lengths.state.foreign
+        return found or has_foreign_code(list_modules(self.network))
 
     @property
     def unembedding(self) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Code of a user's own in a network: hooks, and functions put in the place of `forward`.
+"""Code of a user's own in a network: hooks, functions in the place of others, modules that no library wrote.
 
 What such code does with several prompts at once, or with positions that are padding, is written nowhere: some
 steers the last position, some one row of a batch, some all rows if one of them meets a condition. So prompts
@@ -7,6 +7,7 @@ strength or another vector.
 """
 
 import dis
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
@@ -15,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["find_foreign", "has_foreign_code", "is_from_library", "list_read", "unwrap"]
+__all__ = [
+    "find_foreign",
+    "has_foreign_code",
+    "has_foreign_parts",
+    "is_from_library",
+    "list_read",
+    "unwrap",
+]
 
 _LIBRARIES = frozenset(
     {
@@ -24,6 +32,18 @@ _LIBRARIES = frozenset(
     }
 )
 """Their hooks fetch weights, or note what is asked for, and their layers are written for batches."""
+_CALLED = sys.stdlib_module_names | {
+    *("causal_conv1d", "einops", "flash_attn", "huggingface_hub", "mamba_ssm", "numpy", "safetensors")
+}
+"""What modelling files call besides, and what classes of libraries are made of."""
+_OWN = frozenset(
+    {
+        *("_backward_hooks", "_backward_pre_hooks", "_buffers", "_forward_hooks", "_forward_pre_hooks"),
+        *("_load_state_dict_post_hooks", "_load_state_dict_pre_hooks", "_modules", "_parameters"),
+        *("_state_dict_hooks", "_state_dict_pre_hooks"),
+    }
+)
+"""Attributes of every module: what acts on no prompt, or is asked for on its own."""
 _WRITES = frozenset({"STORE_DEREF", "STORE_ATTR", "STORE_GLOBAL", "DELETE_ATTR"})
 _FILLS = frozenset({"add", "append", "appendleft", "clear", "copy_", "extend", "insert", "pop", "update"})
 """Methods that change what a container holds."""
@@ -56,13 +76,55 @@ def find_foreign(module: "nn.Module") -> list[Function]:
 
 def is_from_library(module: "nn.Module") -> bool:
     """Say whether a known library wrote a module."""
-    return type(module).__module__.partition(".")[0] in _LIBRARIES
+    return _is_known(type(module).__module__)
 
 
-def _is_foreign(function: Function) -> bool:
+def has_foreign_parts(modules: "Iterable[nn.Module]", called: Iterable[Any]) -> bool:
+    """Say whether a network has anything that no library wrote: too slow to be asked before every call.
+
+    These are modules, weights with operations of their own, and functions that modules hold as attributes.
+    `called`: what else may be a function that it calls: methods, and what modelling files hold.
+    """
+    modules = list(modules)
+    classes = {base for module in modules for base in type(module).__mro__}
+    weights = {type(weight) for module in modules for weight in module._parameters.values()}
+    functions = (each for each in map(_open_method, called) if isinstance(each, FunctionType))
+    return (
+        not all(_is_known(kind.__module__, _CALLED) for kind in classes | weights)
+        or any(_is_foreign(value) for module in modules for value in _list_held(module))
+        or any(_is_foreign(function, _CALLED) for function in functions)
+    )
+
+
+def _list_held(module: "nn.Module") -> Iterator[Any]:
+    """List what can be called of the attributes of a module, and of what these hold; not modules."""
+    for value in (value for name, value in vars(module).items() if name not in _OWN):
+        held = value.values() if isinstance(value, dict) else value
+        for each in (value, *(held if isinstance(value, dict | list | tuple) else ())):
+            if callable(each) and not isinstance(each, type) and not hasattr(each, "_parameters"):
+                yield each
+
+
+def _open_method(value: Any) -> Any:
+    """Return the function of a property, or of a method of a class."""
+    return getattr(value, "fget", None) or getattr(value, "__func__", value)
+
+
+def _is_foreign(function: Function, besides: frozenset[str] = frozenset()) -> bool:
+    """Say whether no library wrote a function, or what it was wrapped around; `besides`: more libraries."""
     plain = unwrap(function)
-    origin = getattr(plain, "__module__", None) or type(plain).__module__
-    return origin.partition(".")[0] not in _LIBRARIES
+    named = getattr(plain, "__module__", None) or type(plain).__module__
+    written = getattr(plain, "__globals__", {}).get("__name__")  # `functools.wraps` copies the other name
+    if not _is_known(named, besides) or not _is_known(written or named, besides):
+        return True
+    inner = getattr(function, "__wrapped__", None) or getattr(plain, "__wrapped__", None)
+    return inner is not None and _is_foreign(inner, besides)
+
+
+def _is_known(name: str, besides: frozenset[str] = frozenset()) -> bool:
+    """Say whether a Python module belongs to a known library."""
+    library = name.partition(".")[0]
+    return library in _LIBRARIES or library in besides
 
 
 def unwrap(function: Any) -> Any:

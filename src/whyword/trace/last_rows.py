@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..models.architecture import Attention, Mlp
 from ..models.model import Model, find_experts, module_at
 from ..models.paths import list_modules
-from ..runs.foreign_code import has_foreign_code, is_from_library
+from ..runs.foreign_code import is_from_library
 from .frozen_run import FrozenRun
 from .network_state import is_intervened
 from .row_positions import RowPositions, set_rows
@@ -27,7 +27,7 @@ def find_last_mlps(model: Model) -> Iterator[nn.Module]:
 
     Not in half precision: matrices of another shape are rounded in another way than in an untouched run.
     """
-    if model.exactness.itemsize <= 2 or is_intervened() or has_foreign_code(list_modules(model.network)):
+    if model.exactness.itemsize <= 2 or is_intervened() or model.has_foreign_code:
         return
     stack = model.decoder_stack
     for sublayer in reversed(stack.stack.sublayers):

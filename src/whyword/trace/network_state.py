@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from operator import is_
@@ -24,13 +24,17 @@ import torch
 import torch.nn.functional
 import torch.nn.modules.module as torch_module
 from torch import nn
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from transformers.cache_utils import DynamicCache, DynamicLayer
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from ..models.model import Model
 from ..models.paths import list_modules
+from ..runs.foreign_code import has_foreign_parts
 from .own_attention import RUNNING, name_attention
 
-__all__ = ["NetworkState", "intervening", "is_intervened", "read_state"]
+__all__ = ["NetworkState", "intervening", "is_intervened", "note_foreign", "read_state"]
 
 _OWN = frozenset(vars(nn.Module()))
 """Attributes of every module: its parameters, buffers, hooks and modules, which are listed on their own, and
@@ -54,16 +58,21 @@ class NetworkState:
     """All objects that decide what a network computes, besides its weights."""
 
     objects: tuple[Any, ...]
-    """Modules, their attributes, buffers and hooks, and functions: the same only if they are identical."""
+    """Modules, their attributes, buffers and hooks: the same only if they are identical."""
+    called: tuple[Any, ...]
+    """Functions, and what stands beside them in classes and files: the same only if they are identical."""
     values: tuple[Any, ...]
     """Configs, names and counts: the same if they are equal."""
+    foreign: bool = False
+    """Whether code of a user's own is among them; it is asked where the others have changed."""
 
     def is_same(self, other: "NetworkState | None") -> bool:
         """Say whether nothing has changed between two states."""
         return (
             other is not None
             and len(self.objects) == len(other.objects)
-            and all(map(is_, self.objects, other.objects))
+            and len(self.called) == len(other.called)
+            and all(map(is_, chain(self.objects, self.called), chain(other.objects, other.called)))
             and self.values == other.values
         )
 
@@ -89,35 +98,54 @@ def read_state(model: Model) -> NetworkState:
         modules = list_modules(model.network)
         buffers = [buffer for module in modules for buffer in module._buffers.values() if buffer is not None]
         configs = {id(config): config for module in modules if (config := vars(module).get("config"))}
-        classes = {base: None for module in modules for base in type(module).__mro__}
-        files = {*_SHARED_FILES, *(type(module).__module__ for module in modules)}
-        places = [*classes, *(sys.modules[name] for name in sorted(files) if name in sys.modules)]
-        functions = [value for place in places for value in vars(place).values()]
+        weights = [each for module in modules for each in module._parameters.values() if each is not None]
+        modes = _list_modes()
         return NetworkState(
             objects=tuple(
                 chain(
                     *map(_list_parts, modules),
                     buffers,
-                    functions,
-                    (value.__code__ for value in functions if type(value) is FunctionType),
-                    vars(torch.nn.functional).values(),
+                    modes,
                     torch_module._global_forward_pre_hooks.values(),
                     torch_module._global_forward_hooks.values(),
                 )
             ),
+            called=tuple(_list_called(model, modules, modes)),
             values=(
-                name_attention(model),
-                [ALL_MASK_ATTENTION_FUNCTIONS.get(name) for name, _ in name_attention(model)],
+                [name for name, _ in name_attention(model)],
                 [repr(vars(config)) for config in configs.values()],
                 [0 if buffer.is_inference() else buffer._version for buffer in buffers],
-                {
-                    each.dtype
-                    for module in modules
-                    for each in module._parameters.values()
-                    if each is not None
-                },
+                {(each.dtype, type(each)) for each in weights},
             ),
         )
+
+
+def note_foreign(model: Model, state: NetworkState) -> NetworkState:
+    """Ask whether there is code of a user's own in a state that was just read."""
+    return replace(state, foreign=has_foreign_parts(list_modules(model.network), state.called))
+
+
+def _list_modes() -> list[Any]:
+    """List what intercepts the operations of torch now."""
+    functions = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return [*functions, *_get_current_dispatch_mode_stack()]
+
+
+def _list_called(model: Model, modules: Iterable[nn.Module], modes: Iterable[Any]) -> Iterator[Any]:
+    """List what classes and modelling files hold, the functions among it, and what else a network calls."""
+    classes = {base: None for module in modules for base in type(module).__mro__}
+    classes |= dict.fromkeys((*DynamicCache.__mro__, *DynamicLayer.__mro__))
+    files = {*_SHARED_FILES, *(type(module).__module__ for module in modules)}
+    places = [*classes, *(sys.modules[name] for name in sorted(files) if name in sys.modules)]
+    for place in places:
+        yield from vars(place).values()
+    for place in places:
+        yield from (value.__code__ for value in vars(place).values() if type(value) is FunctionType)
+    yield from vars(torch.nn.functional).values()
+    for name, function in name_attention(model):
+        yield from (function, ALL_MASK_ATTENTION_FUNCTIONS.get(name))
+    for mode in modes:
+        yield from (vars(type(mode)).get(name) for name in ("__torch_function__", "__torch_dispatch__"))
 
 
 def _list_parts(module: nn.Module) -> list[Any]:

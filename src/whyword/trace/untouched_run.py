@@ -12,11 +12,9 @@ from torch import Tensor
 from ..errors import ModelError
 from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model, blocks_of
-from ..models.paths import list_modules
 from ..models.run_modes import asking
-from ..runs.foreign_code import is_from_library
 from .causality import require_causal
-from .network_state import is_intervened, read_state
+from .network_state import is_intervened, note_foreign, read_state
 from .nudged_run import require_fixed_biases
 from .own_attention import name_attention
 from .precision import keep_precision
@@ -51,7 +49,7 @@ def notice_changes(model: Model) -> None:
     _require_same_parts(model)
     lengths.read(model.config)
     require_causal(model)
-    lengths.state = state
+    lengths.state = note_foreign(model, state)
 
 
 def _require_same_parts(model: Model) -> None:
@@ -95,7 +93,7 @@ def verify_run(
     elif alike in compared:
         groups = _alone(_choose_some(len(prompts)))
     else:
-        groups = _group(model, prompts, sources)
+        groups = _group(prompts, sources)
     rows, expected = _read_untouched(model, trace, prompts, sources, groups)
     require_close(
         Identity.RECORDED_RUN,
@@ -224,13 +222,8 @@ def _alone(examples: Iterable[int]) -> Groups:
     return [[example] for example in examples]
 
 
-def _group(model: Model, prompts: Ids, sources: Ids | None) -> Groups:
-    """Let all prompts be run: some alone, the others with those of the same length, which need no padding.
-
-    Modules that no library wrote may treat every row of a batch in another way: there each is run alone.
-    """
-    if not all(map(is_from_library, list_modules(model.network))):
-        return _alone(range(len(prompts)))
+def _group(prompts: Ids, sources: Ids | None) -> Groups:
+    """Let all prompts be run: some alone, the others with those of the same length, which need no padding."""
     some, alike = _choose_some(len(prompts)), dict[Hashable, list[int]]()
     for example in sorted({*range(len(prompts))}.difference(some)):
         lengths = len(prompts[example]), None if sources is None else len(sources[example])
