@@ -13,9 +13,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import whyword
 from whyword.pipeline import many_prompts
 from whyword.pipeline.one_prompt import ask
+from whyword.runs.memory_size import read_size
 from whyword.runs.progress import listen
 from whyword.trace import Plan
-from whyword.trace.memory_plan import Request, estimate, free_memory, make_plan, read_size
+from whyword.trace.memory_plan import Request, estimate, free_memory, make_plan
 from whyword.trace.running import run
 
 from families import FAMILIES, build, prompt_of

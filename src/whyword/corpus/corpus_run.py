@@ -13,17 +13,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..attribute.methods import DEFAULT_METHOD
+from ..attribute.methods import DEFAULT_METHOD, find_methods
 from ..errors import InputError
-from ..models.model import Model
 from ..pipeline.model_source import find_model, other_weights
-from ..pipeline.one_prompt import list_methods
 from ..results.token_groups import UNITS
 from ..runs.engine import Engine, Job, Workers, choose_engine
+from ..runs.memory_size import read_size
 from ..runs.progress import report
 from ..runs.single_writer import write_file_alone
 from ..runs.whole_files import write_file
-from ..trace.memory_plan import read_size
 from .described_model import DescribedModel
 from .row_columns import KEPT
 from .row_index import Index, index_rows, read_shard, require_sound
@@ -34,6 +32,7 @@ from .shard_work import ShardSettings, ShardWork
 from .summary import write_summary
 
 if TYPE_CHECKING:
+    from ..models.model import Model
     from .opened_run import OpenedRun
 
 __all__ = ["BAD_ROWS", "SHARD_ROWS", "run"]
@@ -46,7 +45,7 @@ _logger = logging.getLogger("whyword")
 
 
 def run(
-    model: Model | str | Path | None,
+    model: "Model | str | Path | None",
     source: str | Path,
     out: str | Path,
     *,
@@ -84,7 +83,7 @@ def run(
     """
     from .opened_run import open_run
 
-    names = list_methods([methods] if isinstance(methods, str) else methods)
+    names = find_methods([methods] if isinstance(methods, str) else methods)
     _require_choice("by", by, [unit for unit in UNITS if unit != "word"], none=True)
     _require_choice("bad_rows", bad_rows, BAD_ROWS)
     _require_choice("keep", keep, KEPT)

@@ -1,10 +1,12 @@
 """What the settings of a run say of its model, as a worker finds it."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..ask.start_of_text import find_start
-from ..models.model import Model
 from ..pipeline.model_source import ModelSource
+
+if TYPE_CHECKING:
+    from ..models.model import Model
 
 __all__ = ["DescribedModel", "describe_model"]
 
@@ -22,8 +24,10 @@ class DescribedModel:
     heads: int
 
 
-def describe_model(model: Model) -> DescribedModel:
+def describe_model(model: "Model") -> DescribedModel:
     """Describe a loaded model."""
+    from ..ask.start_of_text import find_start
+
     return DescribedModel(
         name=model.name,
         weights=ModelSource.fingerprint(model),

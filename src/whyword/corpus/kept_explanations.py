@@ -13,7 +13,6 @@ from ..results.explanation import Explanation
 from ..results.prediction import Choice
 from ..tokens import Tokens
 from ..tokens.tokens import Token
-from .row_columns import Kept
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,9 +80,21 @@ class KeptExplanation(Explanation):
         print_by_kind(document, console, by if document["schema"] == self.schema else None, top)
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """A record that was read, and what is known of its run."""
+
+    record: Mapping[str, Any]
+    keep: str
+
+    def tensor(self, name: str, *sizes: int, dtype: torch.dtype = torch.float64) -> Any:
+        """Give the numbers of a column as a tensor of some sizes."""
+        return torch.tensor([*self.record[name]], dtype=dtype, device="cpu").reshape(sizes)
+
+
 def read_explanation(record: Mapping[str, Any], keep: str, carried: Mapping[str, Any]) -> KeptExplanation:
     """Make the explanation of a record that was read."""
-    kept = Kept(record, keep)
+    kept = _Kept(record, keep)
     tokens = _read_tokens(record)
     blocks, seen = len(record["mlp"]), len(tokens)
     rows = record["scores"] if keep == "scores" else record["by_block"]
@@ -126,7 +137,7 @@ def _read_tokens(record: Mapping[str, Any]) -> Tokens:
     return Tokens(record["text"], records, record["start"])
 
 
-def _read_ledger(kept: Kept, blocks: int, seen: int) -> Ledger:
+def _read_ledger(kept: _Kept, blocks: int, seen: int) -> Ledger:
     record = kept.record
     by_head = torch.zeros(blocks, 0, seen, dtype=torch.float32, device="cpu")
     if kept.keep == "flow":
@@ -145,7 +156,7 @@ def _read_ledger(kept: Kept, blocks: int, seen: int) -> Ledger:
     )
 
 
-def _read_traced(kept: Kept, blocks: int, seen: int) -> Flow | None:
+def _read_traced(kept: _Kept, blocks: int, seen: int) -> Flow | None:
     """Read flow; of a run that kept scores alone, the one depth that they are read at."""
     record = kept.record
     if record["depth"] is None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .kept_explanations import KeptExplanation, read_explanation
 from .row_columns import rename
 from .run_journal import ShardLine, read_corpus_settings, read_shard_lines
 from .shard_files import read_records
@@ -14,6 +13,8 @@ from .summary import summarise
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from .kept_explanations import KeptExplanation
 
 __all__ = ["OpenedRun", "open_run"]
 
@@ -61,13 +62,13 @@ class OpenedRun:
         """Whether all rows of the file are there."""
         return bool(len(self) == self.settings["rows"])
 
-    def __iter__(self) -> Iterator[KeptExplanation]:
+    def __iter__(self) -> "Iterator[KeptExplanation]":
         """Yield the explanations in the order of the file, those of one row by every method."""
         for record in self.records():
             if record["error"] is None:
                 yield self._read(record)
 
-    def __getitem__(self, name: str | tuple[str, str]) -> KeptExplanation:
+    def __getitem__(self, name: str | tuple[str, str]) -> "KeptExplanation":
         """Give the explanation of a row by its id; of several methods by one of them: run["7", "logit"]."""
         id_, method = (name, self.methods[0]) if isinstance(name, str) else name
         if method not in self.methods:
@@ -118,7 +119,9 @@ class OpenedRun:
         wanted = columns or [*_PLAIN, *map(rename, self.settings["carried"])]
         return pandas.DataFrame.from_records(list(self.records(wanted)), columns=wanted)
 
-    def _read(self, record: Mapping[str, Any]) -> KeptExplanation:
+    def _read(self, record: Mapping[str, Any]) -> "KeptExplanation":
+        from .kept_explanations import read_explanation
+
         carried = {name: record.get(rename(name)) for name in self.settings["carried"]}
         return read_explanation(record, self.settings["keep"], carried)
 

@@ -1,4 +1,4 @@
-"""The columns that a run writes of every row and method, and the explanation that is made of them again.
+"""The columns that a run writes of every row and method.
 
 One row of the table for each row of the file and each method. `keep` says how much is written: `scores` what
 programs want (tokens, scores, words, parts, ledger), `blocks` also every block and depth, `flow` everything
@@ -6,18 +6,18 @@ that the explanation had.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..results.explanation import Explanation
 from ..results.token_groups import name_parts
 from .row_index import ShardRow
 
-__all__ = ["COLUMNS", "KEPT", "Column", "Kept", "carry", "list_columns", "make_failure", "make_record"]
+if TYPE_CHECKING:
+    from ..results.explanation import Explanation
+
+__all__ = ["COLUMNS", "KEPT", "Column", "carry", "list_columns", "make_failure", "make_record"]
 
 KEPT = ("scores", "blocks", "flow")
 """How much is written, from little to all."""
@@ -132,7 +132,7 @@ def make_failure(row: ShardRow, method: str, reason: str) -> dict[str, Any]:
 
 
 def make_record(
-    row: ShardRow, explained: Explanation, keep: str, by: Any, prompt: int | None
+    row: ShardRow, explained: "Explanation", keep: str, by: Any, prompt: int | None
 ) -> dict[str, Any]:
     """Make the record of an explanation; `by`: a unit or spans; `prompt`: tokens before an answer."""
     words, tokens, traced = explained.words(), explained.tokens, explained.traced
@@ -171,7 +171,7 @@ def make_record(
     return record
 
 
-def _describe_tokens(explained: Explanation) -> dict[str, Any]:
+def _describe_tokens(explained: "Explanation") -> dict[str, Any]:
     tokens = explained.tokens
     placed = {"roles": "role", "turns": "turn", "parts": "part"}
     every = {name: [getattr(token, field) for token in tokens] for name, field in placed.items()}
@@ -188,7 +188,7 @@ def _describe_tokens(explained: Explanation) -> dict[str, Any]:
     }
 
 
-def _describe_ledger(explained: Explanation) -> dict[str, Any]:
+def _describe_ledger(explained: "Explanation") -> dict[str, Any]:
     ledger = explained.ledger
     return {
         "embedding": ledger.embedding,
@@ -202,7 +202,7 @@ def _describe_ledger(explained: Explanation) -> dict[str, Any]:
     }
 
 
-def _describe_blocks(explained: Explanation) -> dict[str, Any]:
+def _describe_blocks(explained: "Explanation") -> dict[str, Any]:
     traced = explained.traced
     return {
         "heads": explained.ledger.by_head.double().sum(2).float().flatten().numpy(),
@@ -213,7 +213,7 @@ def _describe_blocks(explained: Explanation) -> dict[str, Any]:
     }
 
 
-def _describe_edges(explained: Explanation) -> dict[str, Any]:
+def _describe_edges(explained: "Explanation") -> dict[str, Any]:
     routes = () if explained.traced is None else explained.traced.routes
     names = {"blocks": "block", "heads": "head", "sources": "source", "destinations": "destination"}
     return {
@@ -221,19 +221,3 @@ def _describe_edges(explained: Explanation) -> dict[str, Any]:
         **{f"route_{name}": [getattr(route, field) for route in routes] for name, field in names.items()},
         "route_amounts": [route.amount for route in routes],
     }
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A record that was read, and what is known of its run."""
-
-    record: Mapping[str, Any]
-    keep: str
-
-    def tensor(self, name: str, *sizes: int, dtype: torch.dtype = torch.float64) -> Any:
-        """Give the numbers of a column as a tensor of some sizes."""
-        return torch.tensor(_plain(self.record[name]), dtype=dtype, device="cpu").reshape(sizes)
-
-
-def _plain(numbers: Sequence[Any]) -> list[Any]:
-    return [*numbers]

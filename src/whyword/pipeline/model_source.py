@@ -1,4 +1,7 @@
-"""A model as workers get it: a name or path that each opens itself, or a network that is sent to them."""
+"""A model as workers get it: a name or path that each opens itself, or a network that is sent to them.
+
+Whoever only says where it is does without torch.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -6,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelError
-from ..models.model import Model
-from .loading import load
 
 if TYPE_CHECKING:
+    from ..models.model import Model
     from ..runs.engine import Engine, Workers
 
 __all__ = ["ModelSource", "choose_source", "find_model", "other_weights"]
@@ -28,7 +30,7 @@ class ModelSource:
     weights: str | None = None
     """The fingerprint that the weights must have; None: not known yet."""
 
-    def open(self) -> Model:
+    def open(self) -> "Model":
         """Open the model; refuse other weights than those that the run began with."""
         model = self._load()
         if self.weights is not None:
@@ -37,7 +39,7 @@ class ModelSource:
                 raise other_weights(model.name, found, self.weights)
         return model
 
-    def expect(self, model: Model) -> "ModelSource":
+    def expect(self, model: "Model") -> "ModelSource":
         """Say that workers must find the model that is loaded here: its weights, type and start of text."""
         dtype = self.dtype
         if dtype is None and model.stored is not None:  # converted for this CPU: workers may have a GPU
@@ -45,13 +47,16 @@ class ModelSource:
         return replace(self, dtype=dtype, start=model.start, weights=self.fingerprint(model))
 
     @staticmethod
-    def fingerprint(model: Model) -> str:
+    def fingerprint(model: "Model") -> str:
         """Give the fingerprint of a model's network, as settings have it."""
         from ..runs.fingerprint import fingerprint_network
 
         return fingerprint_network(model.network)[:12]
 
-    def _load(self) -> Model:
+    def _load(self) -> "Model":
+        from ..models.model import Model
+        from .loading import load
+
         if isinstance(self.source, Model):
             return self.source
         if isinstance(self.source, _Packed):
@@ -61,8 +66,11 @@ class ModelSource:
     def __getstate__(self) -> dict[str, Any]:
         """Send a loaded model as its network and tokenizer: the rest is found again."""
         held = dict(self.__dict__)
-        if isinstance(self.source, Model):
-            held["source"] = _Packed.pack(self.source)
+        if not isinstance(self.source, str | None):
+            from ..models.model import Model
+
+            if isinstance(self.source, Model):
+                held["source"] = _Packed.pack(self.source)
         return held
 
 
@@ -79,11 +87,13 @@ class _Packed:
     stored: Any
 
     @classmethod
-    def pack(cls, model: Model) -> "_Packed":
+    def pack(cls, model: "Model") -> "_Packed":
         fields = (model.network, model.tokenizer, model.architecture, model.name)
         return cls(*fields, model.verify, model.start, model.stored)
 
-    def unpack(self) -> Model:
+    def unpack(self) -> "Model":
+        from .loading import load
+
         found = load(
             self.network,
             self.tokenizer,
@@ -117,6 +127,6 @@ def find_model(
     return ModelSource(source, dtype, tuple(allow), start, device)
 
 
-def choose_source(engine: "Engine", model: Model, source: ModelSource | None) -> ModelSource:
+def choose_source(engine: "Engine", model: "Model", source: ModelSource | None) -> ModelSource:
     """Say how an engine's workers get a model that is loaded here: they open it themselves, or it is sent."""
     return ModelSource(model) if source is None or engine.alone else source.expect(model)

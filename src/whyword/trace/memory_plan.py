@@ -6,7 +6,6 @@ chunk of attention weights. What does not fit is tried with smaller chunks, then
 what cannot fit is refused, with what would.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,9 +13,10 @@ from pathlib import Path
 import psutil
 import torch
 
-from ..errors import InputError, TooLargeError
+from ..errors import TooLargeError
 from ..maths.contributions import ROWS
 from ..models.model import Model
+from ..runs.memory_size import read_size
 from . import Plan
 from .neuron_activations import list_groups
 
@@ -28,10 +28,8 @@ __all__ = [
     "estimate_neurons",
     "free_memory",
     "make_plan",
-    "read_size",
 ]
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _LITTLE = 256 * 10**6
 """Bytes that are taken without looking at what is free."""
 _SMALLEST_CHUNK = 8
@@ -240,16 +238,6 @@ def free_memory(device: torch.device) -> int:
         return min(free, int(_LIMIT.read_text()) - int(_USED.read_text()))
     except (OSError, ValueError):
         return free
-
-
-def read_size(size: int | str) -> int:
-    """Read a number of bytes: 2000000000, "2GB", "500 MB", "1.5GiB"."""
-    if isinstance(size, int) and size > 0:
-        return size
-    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmg]i?)?b?\s*", str(size).lower())
-    if found is None or isinstance(size, int):
-        raise InputError(f"max_memory is {size!r}.", 'Give bytes, or a text such as "2GB" or "500MB".')
-    return int(float(found[1]) * _UNITS[found[2] or ""])
 
 
 def _gigabytes(size: int) -> str:

@@ -113,7 +113,7 @@ def compare(
     divided = by not in (Columns.token, Columns.word)
     from ...document.kinds import COMPARED_PARTS_SCHEMA, COMPARISON_SCHEMA
     from ...pipeline import compared_by_part, one_prompt
-    from ...trace.memory_plan import read_size
+    from ...runs.memory_size import read_size
     from ...view.saving import require_format
 
     for path in output or []:

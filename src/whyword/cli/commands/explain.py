@@ -184,7 +184,7 @@ def explain(
     if view in ("depth", "routes"):
         _require_flow(method, view, one_token)
     if max_memory is not None:
-        from ...trace.memory_plan import read_size
+        from ...runs.memory_size import read_size
 
         read_size(max_memory)
     words = target or (foil if foil not in (None, [AUTO], [RUNNER_UP]) else None)

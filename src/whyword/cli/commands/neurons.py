@@ -113,7 +113,7 @@ def neurons(
 
     from ...document.kinds import NEURONS_SCHEMA
     from ...inside.neurons import neurons
-    from ...trace.memory_plan import read_size
+    from ...runs.memory_size import read_size
     from ...view.saving import require_format
     from ...view.showing import print_by_kind
 

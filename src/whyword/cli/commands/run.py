@@ -151,7 +151,8 @@ def run(
         from ..sources import quiet_transformers
 
         reserved = read_resources(resources)
-        quiet_transformers()
+        if engine is EngineName.local and workers == 1:  # otherwise nothing is loaded in this process
+            quiet_transformers()
         with show_progress("Explaining …"):
             made = explain_file(
                 model,

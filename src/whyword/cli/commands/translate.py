@@ -114,7 +114,7 @@ def translate(
     text = read_text(source)  # before what takes seconds to import
     from ...document.kinds import TRANSLATION_SCHEMA
     from ...pipeline.one_translation import THRESHOLD, explain_translation
-    from ...trace.memory_plan import read_size
+    from ...runs.memory_size import read_size
     from ...view.saving import require_format
     from ...view.translation_depths import at_word
     from ...view.translation_grid import at_block
