@@ -10,12 +10,14 @@ import socket
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, TypeVar
 
 from ..errors import InputError
 from .engine import Job, Workers
+from .own_ray import is_own, start_own, without_helpers
 from .ray_workers import Shared, Working, call_function, make_source, open_result
 from .remote_errors import explain_connection, forgiving_deaths, unwrapping
 from .streaming_threads import ending_threads
@@ -46,26 +48,24 @@ class RayEngine:
         """Connect to the cluster, or start one on this machine; what was started here is stopped here."""
         ray = _import_ray()
         if ray.is_initialized():  # by whoever calls the library
-            with _quiet(ray):
+            with _quiet():
                 yield
             return
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it warns of actors that may be restarted
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-        if self.workers.address is None:
-            os.environ.setdefault("RAY_worker_niceness", "0")  # workers are the run itself, nothing beside it
-            options |= {"num_cpus": _count_processors(self.workers), "include_dashboard": False}
-            options["address"] = "local"  # a cluster that happens to run here is used where it is named
-        else:
-            _require_reachable(self.workers.address)
-            options["address"] = self.workers.address
+        address = self.workers.address
+        if address is not None:
+            _require_reachable(address)
         try:
             with _hushed():
-                ray.init(**options)
+                if address is None:
+                    start_own(ray, self.workers)
+                else:
+                    ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:
-            raise explain_connection(error, self.workers.address or "this machine") from None
+            raise explain_connection(error, address or "this machine") from None
         try:
-            _warn_of_room(ray.nodes(), self._reserve())
-            with _quiet(ray), ending_threads():
+            _warn_of_room(ray.nodes(), self._reserve(ray))
+            with _quiet(), without_helpers(ray) if is_own(ray) else nullcontext(), ending_threads():
                 yield
         finally:
             ray.shutdown()
@@ -73,7 +73,7 @@ class RayEngine:
     def call(self, function: Callable[[], Result]) -> Result:
         """Call a function on a node that has what a worker needs."""
         ray = _import_ray()
-        task = ray.remote(call_function).options(**self._reserve(), max_retries=3)
+        task = ray.remote(call_function).options(**self._reserve(ray), max_retries=3)
         with unwrapping():
             result: Result = ray.get(task.remote(ray.put(function), self.workers.threads or 1))
         return result
@@ -106,21 +106,18 @@ class RayEngine:
 
     def _stream(self, ray: Any, reading: Shared, working: Shared, numbers: Sequence[int]) -> Any:
         """Give the finished pieces as Ray Data streams them."""
-        here = ray.get_runtime_context().get_node_id()
-        # Reading takes no processor of Ray's: with all of them given to workers it would never begin.
-        read = ray.data.read_datasource(
-            make_source(reading, numbers),
-            override_num_blocks=len(numbers),
-            num_cpus=0,
-            concurrency=min(_READERS, len(numbers)),  # otherwise all pieces at once
-            label_selector={"ray.io/node-id": here},
-        )
+        if is_own(ray):  # workers read where they are
+            pieces = ray.data.from_items(
+                [{"number": number} for number in numbers], override_num_blocks=len(numbers)
+            )
+        else:
+            pieces = _read_here(ray, reading, numbers)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # max_restarts and its like are no named parameters yet
-            worked = self._send(ray, read, working, len(numbers))
+            worked = self._send(ray, pieces, (working, reading), len(numbers))
         return worked.iter_batches(batch_size=1, prefetch_batches=0)
 
-    def _send(self, ray: Any, read: Any, working: Shared, pieces: int) -> Any:
+    def _send(self, ray: Any, read: Any, shared: tuple[Shared, Shared], pieces: int) -> Any:
         """Send pieces to a pool of actors, each of which has made ready once.
 
         One that died is started again as soon as there is a place for it. Its piece does not wait for that:
@@ -129,39 +126,51 @@ class RayEngine:
         size = min(self.workers.count, pieces)
         return read.map_batches(
             Working,
-            fn_constructor_args=(working, self.workers.threads or 1),
+            fn_constructor_args=(*shared, self.workers.threads or 1),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
             max_restarts=-1,
             max_task_retries=0,
-            **self._reserve(),
+            **self._reserve(ray),
         )
 
-    def _reserve(self) -> dict[str, Any]:
+    def _reserve(self, ray: Any) -> dict[str, Any]:
         """Say what Ray reserves for a worker: as many processors as it has threads, unless told otherwise."""
-        given = {"num_cpus": float(self.workers.threads or 1), **self.workers.resources}
+        processors = 1 if is_own(ray) else self.workers.threads or 1  # nobody else works on a Ray of ours
+        given = {"num_cpus": float(processors), **self.workers.resources}
         named = {name: given.pop(name) for name in _NAMED if name in given}
         return {**named, **({"resources": given} if given else {})}
 
 
+def _read_here(ray: Any, reading: Shared, numbers: Sequence[int]) -> Any:
+    """Let pieces be read on this node, where the files are, in processes of their own."""
+    # Reading takes no processor of Ray's: with all of them given to workers it would never begin.
+    return ray.data.read_datasource(
+        make_source(reading, numbers),
+        override_num_blocks=len(numbers),
+        num_cpus=0,
+        concurrency=min(_READERS, len(numbers)),  # otherwise all pieces at once
+        label_selector={"ray.io/node-id": ray.get_runtime_context().get_node_id()},
+    )
+
+
 def _import_ray() -> Any:
+    """Import Ray without its Data, which takes seconds: workers can be started before."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to Ray's makers unless asked for
+    with _telling_what_is_missing():
+        return import_module("ray")
+
+
+@contextmanager
+def _telling_what_is_missing() -> Iterator[None]:
     try:
-        import ray
-        import ray.data
+        yield
     except ImportError as error:
         raise InputError(
             f"The engine ray needs Ray Data, which is not installed ({error.name}).",
             "Install it: pip install '.[cluster]' in a checkout of whyword.",
         ) from None
-    return ray
-
-
-def _count_processors(workers: Workers) -> int:
-    """Count what Ray may use of this machine: at least what the workers ask for."""
-    each = float(workers.resources.get("num_cpus", workers.threads or 1))
-    return max(os.cpu_count() or 1, round(each * workers.count))
 
 
 def _require_reachable(address: str) -> None:
@@ -206,13 +215,16 @@ def _hushed() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet(ray: Any) -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """Let Ray Data show no bars of its own and log errors only, for a while."""
-    context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
+    with _telling_what_is_missing():
+        context = import_module("ray.data").DataContext.get_current()
+    logger = logging.getLogger("ray.data")
     wanted = {
         "enable_progress_bars": False,
         "print_on_execution_start": False,
         "raise_original_map_exception": True,
+        "memory_usage_poll_interval_s": None,  # it would be asked for every second, in every worker
         "max_errored_blocks": -1,  # what died with its worker is done once more, by `map`
     }
     before, level = {name: getattr(context, name) for name in wanted}, logger.level

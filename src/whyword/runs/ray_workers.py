@@ -53,26 +53,36 @@ def make_source(reading: Shared, numbers: Sequence[int]) -> Any:
 def _read_piece(reading: Shared, number: int) -> list[Any]:
     import pyarrow
 
-    try:
-        item = pickle.dumps((True, reading.find()(number)))
-    except WhywordError as error:  # a file that changed is no death of a worker
-        item = pickle.dumps((False, error))
+    item = _close_piece(reading, number)
     return [pyarrow.table({"number": [number], "item": pyarrow.array([item], pyarrow.large_binary())})]
+
+
+def _close_piece(reading: Shared, number: int) -> bytes:
+    """Read a piece; what goes wrong is sent on with it."""
+    try:
+        return pickle.dumps((True, reading.find()(number)))
+    except WhywordError as error:  # a file that changed is no death of a worker
+        return pickle.dumps((False, error))
 
 
 class Working:
     """Holds what a worker makes ready once: an actor of Ray Data."""
 
-    def __init__(self, working: Shared, threads: int) -> None:
+    def __init__(self, working: Shared, reading: Shared, threads: int) -> None:
         import torch
 
         torch.set_num_threads(threads)
+        self.reading = reading
         with telling_own():
             self.work = working.find()()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Do the pieces of a batch."""
-        return {"number": batch["number"], "result": [self._close(item) for item in batch["item"]]}
+        """Do the pieces of a batch, read before or, where the files are within reach, here."""
+        numbers = batch["number"]
+        items = (
+            batch["item"] if "item" in batch else [_close_piece(self.reading, int(each)) for each in numbers]
+        )
+        return {"number": numbers, "result": [self._close(item) for item in items]}
 
     def _close(self, item: bytes) -> bytes:
         """Do a piece; what goes wrong with it is sent back, and is no death of a worker."""
