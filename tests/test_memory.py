@@ -15,7 +15,7 @@ from whyword.pipeline import many_prompts
 from whyword.pipeline.one_prompt import ask
 from whyword.runs.memory_size import read_size
 from whyword.runs.progress import listen
-from whyword.trace import Plan
+from whyword.trace import Plan, network_state
 from whyword.trace.memory_plan import Request, estimate, free_memory, make_plan
 from whyword.trace.running import run
 
@@ -28,6 +28,12 @@ LONG = 600
 def long_model(request: pytest.FixtureRequest) -> whyword.Model:
     size = "n_positions" if request.param == "gpt2" else "max_position_embeddings"
     return whyword.load(build(request.param, torch.float64, **{size: LONG}))
+
+
+@pytest.fixture(autouse=True)
+def measured_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take what measures for no part of the network: it would be compared with untouched runs again."""
+    monkeypatch.setattr(network_state, "_list_modes", list)
 
 
 class Largest(TorchDispatchMode):

@@ -105,7 +105,7 @@ def read_state(model: Model) -> NetworkState:
                 chain(
                     *map(_list_parts, modules),
                     buffers,
-                    modes,
+                    map(type, modes),
                     torch_module._global_forward_pre_hooks.values(),
                     torch_module._global_forward_hooks.values(),
                 )
