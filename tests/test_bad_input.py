@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,31 @@ def test_half_a_character(ask: Callable[[whyword.Model], Any], model: whyword.Mo
     ) as caught:
         ask(model)
     assert caught.value.remedy == REMEDY
+
+
+def test_an_error_that_names_half_a_character_can_be_printed(tmp_path: Path) -> None:
+    for read in (whyword.read, whyword.open_run):
+        with pytest.raises(whyword.InputError) as caught:
+            read(tmp_path / "\udcff")
+        assert "\\udcff" in str(caught.value).encode("utf-8").decode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda model: whyword.tokenize(model, [3, 4]), "A text cannot be [3, 4]."),
+        (lambda model: whyword.tokenize(model, b"A report"), "A text cannot be b'A report'."),
+        (lambda model: whyword.tokenize(model, torch.tensor([3, 4])), "A text cannot be tensor([3, 4])."),
+        (lambda model: whyword.explain_batch(model, 5), "The prompts are 5."),
+        (lambda model: whyword.explain_batch(model, None), "The prompts are None."),
+    ],
+)
+def test_what_is_no_text_or_list(
+    ask: Callable[[whyword.Model], Any], said: str, model: whyword.Model
+) -> None:
+    with pytest.raises(whyword.InputError) as caught:
+        ask(model)
+    assert caught.value.wrong == said
 
 
 def test_half_a_character_in_a_translation(opus: whyword.Model) -> None:

@@ -24,7 +24,7 @@ class WhywordError(Exception):
     """The base of all errors: one line what is wrong, one line what to do."""
 
     def __init__(self, wrong: str, remedy: str) -> None:
-        self.wrong, self.remedy = (" ".join(part.splitlines()) for part in (wrong, remedy))
+        self.wrong, self.remedy = (_make_printable(" ".join(part.splitlines())) for part in (wrong, remedy))
         super().__init__(f"{self.wrong}\n{self.remedy}")
 
     def __reduce__(self) -> tuple[type["WhywordError"], tuple[str, str]]:
@@ -45,6 +45,11 @@ class TooLargeError(InputError):
 
 class ProofError(WhywordError):
     """The numbers do not add up to the model's own."""
+
+
+def _make_printable(text: str) -> str:
+    """Write half characters, which a path or a prompt may have, as their numbers."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def is_failure(error: BaseException) -> bool:

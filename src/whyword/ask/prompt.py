@@ -51,8 +51,9 @@ def tokenize(model: Model, text: str, start: str | None = None) -> Tokens:
     tokenizer puts at the end (EOS) is left out: the model is asked how the text goes on.
     """
     _tokenizer_for(model, f"the text {shorten(text)}")
-    if not text:
-        raise InputError("The prompt is empty.", "Pass a text of at least one token.")
+    if not isinstance(text, str) or not text:
+        wrong = "The prompt is empty." if isinstance(text, str) else f"A text cannot be {shorten(text)}."
+        raise InputError(wrong, "Pass a text of at least one token.")
     tokens, found = _leave_open(model, _encode(model, text, add_special=True)), find_start(model, start)
     if found.chosen == "tokenizer":
         return replace(tokens, chosen=found.chosen)

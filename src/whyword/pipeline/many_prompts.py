@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from ..ask.chat_turns import shorten
 from ..ask.prompt import Prompt
 from ..ask.question import Question, choose
 from ..attribute import plan_methods
@@ -100,6 +101,8 @@ def compare_batch(
         raise InputError(f"batch_size is {batch_size}.", "Pass the number of prompts per batch, at least 1.")
     if isinstance(prompts, str):
         raise InputError("The prompts are one text.", "Pass a list of prompts; for a single one use explain.")
+    if not isinstance(prompts, Iterable):
+        raise InputError(f"The prompts are {shorten(prompts)}.", "Pass a list of prompts.")
     require_depth(require_decoder(model), depth, names)
     if parts is not None:
         require_erasing("given", names)
