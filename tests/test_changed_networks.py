@@ -21,6 +21,7 @@ from transformers.masking_utils import sdpa_mask
 from transformers.models.llama.modeling_llama import LlamaMLP
 
 import whyword
+from whyword.trace.network_state import read_state
 
 from families import build, prompt_of
 
@@ -369,6 +370,18 @@ def steer(network: Any, acts: Callable[[Tensor], bool]) -> None:
         return output + torch.linspace(-0.1, 0.1, output.shape[-1]).to(output) if acts(output) else None
 
     network.model.layers[1].mlp.register_forward_hook(hook)
+
+
+def test_shared_modules_that_change_places_are_noticed() -> None:
+    """No module is new, none is gone: only where they are is another."""
+    network: Any = build("llama", torch.float64)
+    first, second = (block.input_layernorm for block in network.model.layers[:2])
+    network.model.layers[2].input_layernorm = first
+    model = whyword.load(network)
+    before = read_state(model)
+    assert read_state(model).is_same(before)
+    network.model.layers[2].input_layernorm = second
+    assert not read_state(model).is_same(before)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
