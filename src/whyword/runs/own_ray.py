@@ -9,7 +9,7 @@ run. So there is none of them, and workers begin to import as soon as Ray is the
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -35,8 +35,7 @@ def start_own(ray: Any, workers: Workers) -> None:
     config: dict[str, Any] = {"enable_metrics_collection": False}
     if not workers.resources:  # what runs on a GPU imports when it knows on which
         config["preload_python_modules"] = list(_EARLY)
-    node = import_module("ray._private.node").Node
-    with _replaced(node, **dict.fromkeys(_NEEDLESS, _start_nothing)):
+    with _replaced("ray._private.node:Node", **dict.fromkeys(_NEEDLESS, _start_nothing)):
         ray.init(
             address="local",  # a cluster that happens to run here is used where it is named
             namespace=_NAMESPACE,
@@ -63,12 +62,14 @@ def _count_processors(workers: Workers) -> int:
 def without_helpers(ray: Any) -> Iterator[None]:
     """Let Ray Data do without its three actors."""
     data = "ray.data._internal"
-    stats, executor = import_module(f"{data}.stats"), import_module(f"{data}.execution.streaming_executor")
-    pool = import_module(f"{data}.execution.operators.actor_pool_map_operator")
     with (
-        _replaced(stats, get_or_create_stats_actor=_Idle),
-        _replaced(executor, create_cluster_autoscaler=partial(_Fixed, ray)),
-        _replaced(pool, get_or_create_actor_location_tracker=_Idle, get_actor_locations=_know_no_places),
+        _replaced(f"{data}.stats", get_or_create_stats_actor=_Idle),
+        _replaced(f"{data}.execution.streaming_executor", create_cluster_autoscaler=partial(_Fixed, ray)),
+        _replaced(
+            f"{data}.execution.operators.actor_pool_map_operator",
+            get_or_create_actor_location_tracker=_Idle,
+            get_actor_locations=_know_no_places,
+        ),
     ):
         yield
 
@@ -109,9 +110,17 @@ class _Fixed:
 
 
 @contextmanager
-def _replaced(home: Any, **others: Any) -> Iterator[None]:
-    """Put something else in the place of names, for a while; those that are not there are left."""
-    before = {name: getattr(home, name) for name in others if hasattr(home, name)}
+def _replaced(place: str, **others: Any) -> Iterator[None]:
+    """Put something else in the place of names of a module, or class in it, for a while.
+
+    What is not there is left: with another Ray a run takes longer to start, and goes well.
+    """
+    before: dict[str, Any] = {}
+    with suppress(ImportError, AttributeError):
+        module, _, kind = place.partition(":")
+        home = import_module(module)
+        home = getattr(home, kind) if kind else home
+        before = {name: getattr(home, name) for name in others if hasattr(home, name)}
     for name in before:
         setattr(home, name, others[name])
     try:
