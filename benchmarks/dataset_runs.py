@@ -133,7 +133,7 @@ def measure_files(folder: Path, rows: list[dict[str, str]]) -> tuple[float, floa
     corpus_run.write_file = timed(corpus_run.write_file)
     model = whyword.load()
     start = time.perf_counter()
-    source = write(folder / "files.jsonl", rows[:512])
+    source = write(folder / "files.jsonl", rows)
     run = whyword.run(model, source, folder / "files", methods=["flow", "logit"])
     return spent / (time.perf_counter() - start), run.summary()["bytes"] / len(run)
 
