@@ -149,7 +149,7 @@ def _list_called(model: Model, modules: Iterable[nn.Module], modes: Iterable[Any
 
 
 def _list_parts(module: nn.Module) -> list[Any]:
-    """List a module, its class, its attributes (a forward of its own among them), its modules and its hooks."""
+    """List a module, its class, attributes (a forward of its own among them), modules inside, and hooks."""
     attributes = vars(module)
     values = [value for name, value in attributes.items() if name not in _OWN]
     found = [module, type(module), module.training, *module._modules.values(), *values]
