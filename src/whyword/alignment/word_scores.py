@@ -9,7 +9,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..models.model import Model
 from ..runs.batches import cut_batches
-from ..trace.untouched_run import notice_changes
+from ..trace.untouched_run import must_run_alone
 from .agreeing_heads import combine
 from .linking import LINKING, Linking, share_both_sides
 from .preparing import Prepared, SentenceText, prepare
@@ -96,8 +96,7 @@ def prepare_all(
 
 def cut(model: Model, prepared: Sequence[Prepared | Refused | None]) -> list[list[int]]:
     """Cut pairs into batches of similar length, without empty and refused ones."""
-    notice_changes(model)
-    rows = 0 if model.runs_alone else _ROWS
+    rows = 0 if must_run_alone(model) else _ROWS
     sizes = {
         index: (len(each.read), len(each.pair.source))
         for index, each in enumerate(prepared)

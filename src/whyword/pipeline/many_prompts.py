@@ -27,7 +27,7 @@ from ..runs.progress import report
 from ..tokens import Tokens
 from ..trace import Plan
 from ..trace.memory_plan import Request, estimate, free_memory
-from ..trace.untouched_run import notice_changes
+from ..trace.untouched_run import must_run_alone
 from .one_prompt import (
     Word,
     ask,
@@ -192,9 +192,8 @@ def cut_prompts(
     Where a user's own hooks act, each prompt is a batch. Padding never takes a prompt over a length at which
     the model may change what it does. `room`: bytes that a batch may take; None: half of what is free.
     """
-    notice_changes(model)
     find_class = model.lengths.find
-    batch_size = 1 if model.runs_alone else batch_size
+    batch_size = 1 if must_run_alone(model) else batch_size
     room = int(_SHARE * free_memory(model.device)) if room is None else room
 
     def fits(batch: Sequence[Asked]) -> bool:

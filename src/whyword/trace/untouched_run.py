@@ -22,7 +22,7 @@ from .readout import Inputs, Readout
 from .running import make_inputs, run_inputs
 from .trace import Places, Plan, Trace
 
-__all__ = ["VERIFY", "notice_changes", "verify_reading", "verify_run"]
+__all__ = ["VERIFY", "must_run_alone", "notice_changes", "verify_reading", "verify_run"]
 
 VERIFY = ("auto", "always", "load")
 """When recorded runs are compared: the first time that a kind of run is met, every time, or at load only."""
@@ -50,6 +50,14 @@ def notice_changes(model: Model) -> None:
     lengths.read(model.config)
     require_causal(model)
     lengths.state = note_foreign(model, state)
+
+
+def must_run_alone(model: Model) -> bool:
+    """Say whether prompts are run one by one, as the network is now; it is looked at, and not run."""
+    if model.runs_alone or model.verify == "load" or is_intervened():
+        return model.runs_alone
+    state = read_state(model)
+    return not state.is_same(model.lengths.state) and note_foreign(model, state).foreign
 
 
 def _require_same_parts(model: Model) -> None:
