@@ -62,11 +62,8 @@ def tokenize(model: Model, text: str, start: str | None = None) -> Tokens:
         tokens = tokens.last(len(tokens) - added)
     if tokens.start and (found.chosen == "found" or tokens.ids[: len(found.ids)] == list(found.ids)):
         return tokens
-    names = _special_names(model, found.ids)
-    shown = [str(name or found.text) for name in names]
-    spans = [(0, 0)] * len(shown) + [(token.start, token.end) for token in tokens]
-    special = [*shown, *(token.text if token.special else None for token in tokens)]
-    return replace(spell(text, [*found.ids, *tokens.ids], spans, special), chosen=found.chosen)
+    names = [str(name or found.text) for name in _special_names(model, found.ids)]
+    return replace(tokens.begin(found.ids, names), chosen=found.chosen)
 
 
 def _leave_open(model: Model, tokens: Tokens) -> Tokens:

@@ -174,7 +174,7 @@ def _ends_sentence(text: str, start: int, stop: int, after: int) -> bool:
 def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
     """Strip spaces at the edges of a span, unless there is nothing else."""
     piece = text[start:end]
-    if not piece.strip():
+    if not piece or not (piece[0].isspace() or piece[-1].isspace()) or piece.isspace():
         return start, end
     return start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
 

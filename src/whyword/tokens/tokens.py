@@ -135,10 +135,22 @@ class Tokens:
     def place(self, places: "Iterable[Place]") -> "Tokens":
         """Return the tokens with their places in the prompt, from the first on."""
         placed = tuple(
-            token if token.place == own else replace(token, role=own.role, turn=own.turn, part=own.part)
+            token
+            if (token.role, token.turn, token.part) == (own.role, own.turn, own.part)
+            else replace(token, role=own.role, turn=own.turn, part=own.part)
             for token, own in zip(self.records, places, strict=False)
         )
         return replace(self, records=(*placed, *self.records[len(placed) :]))
+
+    def begin(self, ids: Sequence[int], names: Sequence[str]) -> "Tokens":
+        """Return the tokens after special ones that stand for no character of the text."""
+        count = len(ids)
+        front = (Token(*each, 0, 0, word, True) for word, each in enumerate(zip(ids, names, strict=True)))
+        moved = (
+            Token(t.id, t.text, t.start, t.end, t.word + count, t.special, t.role, t.turn, t.part)
+            for t in self.records
+        )
+        return replace(self, records=(*front, *moved))
 
     def divide(self, turns: Sequence[Segment], parts: Sequence[Segment]) -> "Tokens":
         """Return the tokens with their places: a token is where its first visible character is."""
@@ -165,19 +177,21 @@ def spell(
     `special` holds the name of each special token, and None for the others.
     """
     words = [match.span() for match in _WORD.finditer(text)]
+    starts, ends = [start for start, _ in words], [end for _, end in words]
     records: list[Token] = []
     word, last, reached = -1, None, 0
     for id_, (start, end), name in zip(ids, spans, special, strict=True):
         trimmed = trim_span(text, start, end)
-        found = None if name is not None else _word_at(text, words, *trimmed)
+        found = None if name is not None else _word_at(text, starts, ends, *trimmed)
         if found is None or found != last:
             word += 1
         last = found
-        begin = reached if text[reached:start].isspace() else start
+        begin = reached if reached < start and text[reached:start].isspace() else start
         records.append(
             Token(id_, text[begin:end] if name is None else name, *trimmed, word, name is not None)
         )
-        reached = max(reached, end)
+        if end > reached:
+            reached = end
     return Tokens(text, tuple(records))
 
 
@@ -206,10 +220,13 @@ def _place(token: Token, turns: Sequence[Segment], parts: Sequence[Segment]) -> 
     return Place(None if turn is None else turns[turn].name, turn, None if part is None else parts[part].name)
 
 
-def _word_at(text: str, words: Sequence[tuple[int, int]], start: int, end: int) -> int | None:
-    """Find the first word that shares a character with a span; spaces belong to the word after them."""
-    index = bisect_right(words, start, key=lambda word: word[1])
-    if index == len(words):
+def _word_at(text: str, starts: Sequence[int], ends: Sequence[int], start: int, end: int) -> int | None:
+    """Find the first word that shares a character with a span; spaces belong to the word after them.
+
+    `starts`, `ends`: where the words of the text do.
+    """
+    index = bisect_right(ends, start)
+    if index == len(ends):
         return None
-    first = words[index][0]
+    first = starts[index]
     return index if first < end or not text[start:first].strip(" ") else None
