@@ -10,15 +10,15 @@ seen) and what a network reads elsewhere, say a global variable of a patched `fo
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from operator import is_
 from types import FunctionType, MethodType
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional
@@ -138,9 +138,9 @@ def _list_called(model: Model, modules: Iterable[nn.Module], modes: Iterable[Any
     files = {*_SHARED_FILES, *(type(module).__module__ for module in modules)}
     places = [*classes, *(sys.modules[name] for name in sorted(files) if name in sys.modules)]
     for place in places:
-        yield from vars(place).values()
-    for place in places:
-        yield from (value.__code__ for value in vars(place).values() if type(value) is FunctionType)
+        held = vars(place).values()
+        yield from held
+        yield from [value.__code__ for value in held if type(value) is FunctionType]
     yield from vars(torch.nn.functional).values()
     for name, function in name_attention(model):
         yield from (function, ALL_MASK_ATTENTION_FUNCTIONS.get(name))
@@ -150,8 +150,7 @@ def _list_called(model: Model, modules: Iterable[nn.Module], modes: Iterable[Any
 
 def _list_parts(module: nn.Module) -> list[Any]:
     """List a module, its class, attributes (a forward of its own among them), modules inside, and hooks."""
-    attributes = vars(module)
-    values = [value for name, value in attributes.items() if name not in _OWN]
+    values = [value for name, value in vars(module).items() if name not in _OWN]
     found = [module, type(module), module.training, *module._modules.values(), *values]
     for value in values:  # quick: with adapters a network has 2,500 modules
         if type(value) not in _PLAIN:
@@ -164,15 +163,26 @@ def _list_parts(module: nn.Module) -> list[Any]:
 
 def _list_contents(value: Any) -> Iterable[Any]:
     """List what a function reads, what a container holds, or the attributes of a plain object."""
-    if isinstance(value, _ORDERED):
-        return cast(Iterable[Any], value)
-    if isinstance(value, dict):
-        return value.values()
-    if isinstance(value, _FUNCTIONS):
-        return _list_read(value)
-    if isinstance(value, _OPAQUE) or "config" in type(value).__name__.lower():
-        return ()
-    return _list_attributes(value)
+    kind: type = type(value)
+    return _lister_of(kind)(value)
+
+
+@lru_cache(maxsize=1024)
+def _lister_of(kind: type) -> Callable[[Any], Iterable[Any]]:
+    """Return what lists the contents of an object of a class; asking a config for its class is slow."""
+    if issubclass(kind, _ORDERED):
+        return iter
+    if issubclass(kind, dict):
+        return dict.values
+    if issubclass(kind, _FUNCTIONS):
+        return _list_read
+    if issubclass(kind, _OPAQUE) or "config" in kind.__name__.lower():
+        return _list_nothing
+    return _list_attributes
+
+
+def _list_nothing(_value: Any) -> Iterable[Any]:
+    return ()
 
 
 def _list_read(called: Any) -> Iterator[Any]:
