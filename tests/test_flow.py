@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import whyword
 from frozen_blocks import FREEZERS, freeze_gpt2, freeze_marian
+from whyword.attribute import flow
 from whyword.errors import InputError, ModelError, ProofError
 from whyword.ledger import Target
 from whyword.ledger.direction import read_logits, unembedding_bias, unembedding_direction
@@ -290,6 +291,8 @@ def test_an_operation_without_a_rule_is_refused_by_name_for_flow_only() -> None:
 
 
 def _cut_edge(moved: Any) -> Any:
+    if moved.strongest.amount.shape[1] == 0:
+        return moved
     incoming = moved.incoming.clone()
     incoming[0, int(moved.strongest.target[0, 0])] -= moved.strongest.amount[0, 0]
     return replace(moved, incoming=incoming)
@@ -352,7 +355,8 @@ def test_the_strongest_edges_are_found_wherever_they_are(place: int, monkeypatch
     weights = torch.rand(2, 4, 40, 40, dtype=torch.float64).tril().softmax(-1).tril()
     values, gradient = torch.randn(2, 2, 4, 40, 8, dtype=torch.float64)
     gradient[:, :, place] *= 100
-    _, moved = edges.move(ReturnedWeights(values, weights), gradient, causal=True)
+    none = torch.full((2,), -1, dtype=torch.float64)
+    _, moved = edges.move(ReturnedWeights(values, weights), gradient, True, none)
     every = weights * (gradient @ values.transpose(2, 3))
     for example, all_of_them in enumerate(every):
         expected = all_of_them.flatten().abs().topk(16)
@@ -360,6 +364,18 @@ def test_the_strongest_edges_are_found_wherever_they_are(place: int, monkeypatch
         assert torch.allclose(found.amount[example].abs(), expected.values)
         at = found.head[example], found.target[example], found.source[example]
         assert torch.allclose(all_of_them[at], found.amount[example])
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "bloom"])
+def test_the_strongest_edges_are_those_of_all_blocks(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks further down keep only edges that are stronger than those found above."""
+    model, prompts = open_model(build(family, torch.float64)), [IDS, IDS[::-1]]
+    every = [each.routes(10_000) for each in whyword.explain_batch(model, prompts, targets=3, foils=4)]
+    for module in (edges, block_tally, flow):
+        monkeypatch.setattr(module, "STRONGEST", 12)
+    found = [each.routes(10_000) for each in whyword.explain_batch(model, prompts, targets=3, foils=4)]
+    assert [len(each) for each in found] == [12, 12]
+    assert found == [each[:12] for each in every]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

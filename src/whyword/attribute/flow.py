@@ -33,6 +33,7 @@ from ..ledger.direction import unembedding_bias, unembedding_direction
 from ..ledger.entries import find_rounding
 from ..models.model import Model
 from ..trace import Trace
+from ..trace.edges import STRONGEST
 from ..trace.pulled_back import PulledBack
 from .flow_proof import ProvenFlow, prove_flow
 from .recorded_predictions import Attributions, Predictions, make_rows
@@ -49,9 +50,6 @@ __all__ = [
     "trace_sum",
     "translate_flow",
 ]
-
-KEPT = 256
-"""How many edges are kept of a prediction."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +177,7 @@ def _list_routes(pulled: PulledBack, example: int, tokens: int) -> tuple[Route, 
     every = [moved.strongest for moved in pulled.decoder.moved]
     blocks = torch.cat([torch.full_like(edges.head[example], block) for block, edges in enumerate(every)])
     amounts = torch.cat([edges.amount[example] for edges in every])
-    best = amounts.abs().sort(descending=True, stable=True).indices[:KEPT]
+    best = amounts.abs().sort(descending=True, stable=True).indices[:STRONGEST]
     places = [
         torch.cat([getattr(edges, name)[example] for edges in every])[best].tolist()
         for name in ("head", "source", "target")

@@ -4,24 +4,28 @@ Torch's graph of a run holds the tally in its hooks. The tally must therefore ho
 the two would keep each other alive, and no run would ever be freed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import ModelError
 from ..models.model import Model
 from .attention import AttentionCall
-from .edges import move
+from .edges import STRONGEST, move
 from .precision import keep_precision
 from .pulled_back import Moved
 from .reduction import Weigher
 from .row_positions import RowPositions
 
 __all__ = ["BlockTally", "Counts"]
+
+_ALONE = "function of every element alone"
+"""Among what was compared while the network is as it is: which modules were found to be one."""
 
 
 @dataclass
@@ -50,6 +54,22 @@ class BlockTally:
         self.noted: list[tuple[str, bytes]] | None = None
         """What is counted as a bias, as a hash, with where; None: that is not asked."""
         self._counts: Counts | None = None
+        self._strongest: Tensor | None = None
+        """The sizes of the strongest edges of every example so far."""
+
+    def forget_edges(self) -> None:
+        """Begin with another direction: none of its edges is known yet."""
+        self._strongest = None
+
+    def is_function_of_elements(self, module: nn.Module, ask: Callable[[], bool]) -> bool:
+        """Say whether a module is a function of every element alone: asked once where libraries wrote all."""
+        known, compared = (_ALONE, module), self._model.lengths.compared
+        if known in compared:
+            return True
+        alone = ask()
+        if alone and not self._model.runs_alone:
+            compared.add(known)
+        return alone
 
     def begin(self, shapes: dict[bool, tuple[int, ...]], device: torch.device) -> Counts:
         """Begin to count, in another block; `shapes`: examples and positions of decoder and encoder."""
@@ -95,7 +115,24 @@ class BlockTally:
 
     def _move(self, weigher: Weigher, gradient: Tensor, causal: bool, cross: bool) -> Tensor:
         assert self._counts is not None
+        gradient = gradient.to(self._model.compute_dtype)
+        listed = causal and not cross  # edges of the decoder's own attention are
+        weakest = self._find_weakest(gradient) if listed else gradient.new_full(gradient.shape[:1], torch.inf)
         with keep_precision(self._model.dtype), torch.no_grad():
-            pulled, moved = move(weigher, gradient.to(self._model.compute_dtype), causal)
+            pulled, moved = move(weigher, gradient, causal, weakest)
+        if listed:
+            self._rank(moved.strongest.amount.abs())
         (self._counts.cross if cross else self._counts.own).append(moved)
         return pulled
+
+    def _find_weakest(self, like: Float[Tensor, "example head position dim"]) -> Float[Tensor, " example"]:
+        """Give what an edge must be larger than to be among the strongest; all are while there are few."""
+        if self._strongest is None or self._strongest.shape[1] < STRONGEST:
+            return like.new_full(like.shape[:1], -1)
+        return self._strongest[:, -1]
+
+    def _rank(self, sizes: Float[Tensor, "example _edge"]) -> None:
+        """Take the sizes of edges that were found."""
+        if sizes.shape[1] > 0:
+            known = sizes if self._strongest is None else torch.cat([self._strongest, sizes], dim=1)
+            self._strongest = known.topk(min(STRONGEST, known.shape[1]), dim=1).values

@@ -2,8 +2,8 @@
 
     edge[h, j → i] = A[h,i,j] · (v[h,j] · g[h,i])        g: the direction, where attention gives its output
 
-Weights are computed again in chunks of rows. Of all heads × positions × positions edges, only the strongest
-are kept, and the sums of all of them at every position.
+Weights are computed again in chunks of rows. Of all heads × positions × positions edges, only those are kept
+that may be among the strongest of the prediction, and the sums of all of them at every position.
 """
 
 from collections.abc import Iterator
@@ -17,16 +17,22 @@ from ..maths.contributions import ROWS
 from .pulled_back import Edges, Moved
 from .reduction import Weigher
 
-__all__ = ["move"]
+__all__ = ["STRONGEST", "move"]
 
 STRONGEST = 256
-"""How many edges are kept of every attention sub-layer."""
+"""How many edges are kept of a prediction."""
 
 
 def move(
-    weigher: Weigher, gradient: Float[Tensor, "example head position dim"], causal: bool
+    weigher: Weigher,
+    gradient: Float[Tensor, "example head position dim"],
+    causal: bool,
+    weakest: Float[Tensor, " example"],
 ) -> tuple[Float[Tensor, "example value_head source dim"], Moved]:
-    """Pull a direction back through attention, edge by edge: to the values, Aᵀ g."""
+    """Pull a direction back through attention, edge by edge: to the values, Aᵀ g.
+
+    Edges are kept where any example has one that is larger than its `weakest`.
+    """
     values = weigher.value.to(gradient.dtype)
     examples, value_heads, sources, dim = values.shape
     values = values.flatten(0, 1)
@@ -34,6 +40,7 @@ def move(
     outgoing, incoming = gradient.new_zeros(examples, sources), gradient.new_zeros(gradient.shape[0::2])
     size_out, size_in = torch.zeros_like(outgoing), torch.zeros_like(incoming)
     strongest = _no_edges(gradient)
+    weakest = weakest.to(gradient)
     for rows in _rows_with_any(gradient):
         stop = min(rows.stop, sources) if causal else sources
         weights = weigher.weigh(rows, stop).to(gradient.dtype)
@@ -45,9 +52,12 @@ def move(
         incoming[:, rows], size_in[:, rows] = total.sum(2), size.sum(2)
         outgoing[:, :stop] += total.sum(1)
         size_out[:, :stop] += size.sum(1)
-        largest = sizes.amax(3)
-        if _may_be_among(largest, strongest):
-            strongest = _join(strongest, _find_strongest(amounts, largest, rows.start))
+        largest = sizes.amax(3).flatten(1)
+        candidates = int((largest > weakest[:, None]).sum(1).amax())
+        if candidates > 0:
+            strongest = _join(strongest, _find_strongest(amounts, largest, rows.start, candidates))
+            if strongest.amount.shape[1] == STRONGEST:
+                weakest = torch.maximum(weakest, strongest.amount.abs().amin(1))
     moved = Moved(outgoing, incoming, size_out, size_in, strongest)
     return pulled.transpose(1, 2).view(examples, value_heads, sources, dim), moved
 
@@ -73,20 +83,16 @@ def _group(by_head: Float[Tensor, "example head row any"], value_heads: int) -> 
     )
 
 
-def _may_be_among(largest: Float[Tensor, "example head row"], strongest: Edges) -> bool:
-    """Say whether any row has an edge that is stronger than the weakest of those that are kept."""
-    if strongest.amount.shape[1] < STRONGEST:
-        return True
-    return bool((largest.flatten(1).amax(1) > strongest.amount.abs().amin(1)).any())
-
-
 def _find_strongest(
-    amounts: Float[Tensor, "example head row source"], largest: Float[Tensor, "example head row"], start: int
+    amounts: Float[Tensor, "example head row source"],
+    largest: Float[Tensor, "example head_and_row"],
+    start: int,
+    candidates: int,
 ) -> Edges:
-    """Find the strongest edges: in those rows whose largest are largest."""
+    """Find the strongest edges: in those rows whose largest are largest, at most so many."""
     rows, sources = amounts.shape[2:]
     flat = amounts.flatten(1, 2)
-    best = largest.flatten(1).topk(min(STRONGEST, flat.shape[1]), dim=1).indices
+    best = largest.topk(min(STRONGEST, candidates), dim=1).indices
     among = flat.gather(1, best[:, :, None].expand(-1, -1, sources)).flatten(1)
     place = among.abs().topk(min(STRONGEST, among.shape[1]), dim=1).indices
     row = best.gather(1, place // sources)

@@ -11,6 +11,7 @@ right is not taken on trust: at every depth the parts and the biases must add up
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, no_type_check
 
 import torch
@@ -146,10 +147,12 @@ class FreezingMode(TorchFunctionMode):
                 or outputs.shape != inputs.shape
             ):
                 return None
+            outputs = outputs.detach()
+            if not self._tally.is_function_of_elements(module, partial(_acts_alone, module, inputs, outputs)):
+                return None
             operation = Operation(module.forward, "forward", (inputs,), {}, (inputs,), self._tally)
-            result = _scale_module(operation, module, outputs.detach())
-            if result is not None:
-                _label(operation, result)
+            result = scale(operation, outputs, module.forward)
+            _label(operation, result)
             return result
 
     def _project(self, projection: Projection, inputs: Tensor, outputs: Tensor) -> Tensor:
@@ -182,17 +185,13 @@ def _follow_held(
     return result
 
 
-def _scale_module(operation: Operation, module: nn.Module, outputs: Tensor) -> Tensor | None:
-    """Scale what a module gave; None where it is not a function of every element alone."""
-    given, gave, rounding = (
-        operation.args[0].detach().flatten(),
-        outputs.flatten(),
-        torch.finfo(outputs.dtype).eps,
-    )
-    with torch.no_grad():  # one alone is rounded in another way than many at once
-        alone = torch.cat([module.forward(each) for each in (given[:1].clone(), given[-1:].clone())])
-    same = torch.allclose(alone, torch.cat([gave[:1], gave[-1:]]), rtol=2 * rounding, atol=0)
-    return scale(operation, outputs, module.forward) if same else None
+@torch.no_grad()
+def _acts_alone(module: nn.Module, inputs: Tensor, outputs: Tensor) -> bool:
+    """Say whether the first and the last element, each alone, give what they gave among the others."""
+    given, gave, rounding = inputs.detach().flatten(), outputs.flatten(), torch.finfo(outputs.dtype).eps
+    # One alone is rounded in another way than many at once.
+    alone = torch.cat([module.forward(each) for each in (given[:1].clone(), given[-1:].clone())])
+    return torch.allclose(alone, torch.cat([gave[:1], gave[-1:]]), rtol=2 * rounding, atol=0)
 
 
 def _name(function: Callable[..., Any]) -> str | None:

@@ -182,6 +182,7 @@ class FrozenRun:
 
     def _descend(self, direction: Float[Tensor, "position unembedded"], again: bool) -> PulledBack:
         self._tally.in_encoder = False
+        self._tally.forget_edges()
         read, source = [], None if self._source is None else torch.zeros_like(self._source)
         steps = []
         for flow, counts, gradient in self._step_down(self._stacks[False], direction, again):

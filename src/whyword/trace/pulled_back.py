@@ -11,7 +11,7 @@ __all__ = ["Edges", "Moved", "PulledBack", "PulledSource", "PulledStack", "Rever
 
 @dataclass(frozen=True)
 class Edges:
-    """The strongest edges of one attention sub-layer, of each example."""
+    """Some edges of one attention sub-layer, of each example: strong ones."""
 
     head: Int[Tensor, "example edge"]
     source: Int[Tensor, "example edge"]
@@ -33,6 +33,7 @@ class Moved:
     """The sum of the sizes |edge|, which errors are compared with."""
     incoming_size: Float[Tensor, "example position"]
     strongest: Edges
+    """Those that may be among the strongest of the prediction."""
 
 
 @dataclass(frozen=True)
