@@ -1,5 +1,10 @@
 """What is held at once: nothing large, within what was allowed, and known before."""
 
+import ctypes
+import os
+import resource
+import subprocess
+import sys
 import weakref
 from collections import Counter
 from functools import partial
@@ -256,3 +261,37 @@ def test_progress_is_shown_on_a_terminal_only(
     with whyword.show_progress("Explaining"):
         whyword.explain(gpt2, [3, 4], target=5)
     assert "Explaining · blocks" in capsys.readouterr().err
+
+
+_COUNT_NEW_PAGES = """
+import ctypes
+import resource
+from whyword.trace.heap_holes import keep_end
+malloc, free = ctypes.CDLL(None).malloc, ctypes.CDLL(None).free
+malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+keep_end()
+def use():
+    pieces = [malloc(2**21) for _ in range(16)]
+    for piece in pieces:
+        ctypes.memset(ctypes.c_void_p(piece), 1, 2**21)
+    for piece in pieces:
+        free(piece)
+use()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+use()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs glibc")
+def test_the_heap_keeps_what_is_free_at_its_end_unless_told_otherwise() -> None:
+    def count_new_pages(**settings: str) -> int:
+        every = {**os.environ, **settings}
+        done = subprocess.run(
+            [sys.executable, "-c", _COUNT_NEW_PAGES], env=every, capture_output=True, check=True
+        )
+        return int(done.stdout)
+
+    pages = 16 * 2**21 // resource.getpagesize()
+    assert count_new_pages() < pages / 100
+    assert count_new_pages(MALLOC_TRIM_THRESHOLD_="1048576") > pages / 2
