@@ -21,7 +21,7 @@ from transformers.masking_utils import sdpa_mask
 from transformers.models.llama.modeling_llama import LlamaMLP
 
 import whyword
-from whyword.trace.network_state import read_state
+from whyword.trace.network_state import look_again, read_state
 
 from families import build, prompt_of
 
@@ -379,9 +379,9 @@ def test_shared_modules_that_change_places_are_noticed() -> None:
     network.model.layers[2].input_layernorm = first
     model = whyword.load(network)
     before = read_state(model)
-    assert read_state(model).is_same(before)
+    assert look_again(model, before) is None
     network.model.layers[2].input_layernorm = second
-    assert not read_state(model).is_same(before)
+    assert look_again(model, before) is not None
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -445,3 +445,50 @@ def test_what_was_compared_stays_compared_for_every_family(family: whyword.Model
     state = family.lengths.state
     whyword.explain(family, LONG, target=5, method="logit")
     assert family.lengths.state is state
+
+
+def test_modules_are_listed_anew_only_where_they_changed() -> None:
+    network: Any = build("llama", torch.float64)
+    model = whyword.load(network)
+    before = model.modules
+    assert before == tuple(network.modules())
+    assert model.modules is before
+    for change in (
+        lambda: network.model.layers[1].add_module("extra", torch.nn.Identity()),  # in one that has some
+        lambda: network.model.norm.add_module("extra", torch.nn.Identity()),  # in one that had none
+        lambda: setattr(network.model.layers[1], "extra", torch.nn.Identity()),
+        lambda: delattr(network.model.norm, "extra"),
+    ):
+        change()
+        assert model.modules is not before
+        before = model.modules
+        assert before == tuple(network.modules())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda layer: setattr(layer, "added", 1),
+        lambda layer: setattr(layer, "forward", layer.forward),
+        lambda layer: layer.train(),
+        lambda layer: layer.held.append(1),
+        lambda layer: layer.named.update(a=1),
+        lambda layer: layer.register_buffer("extra", torch.zeros(1)),
+        lambda layer: layer.counted.add_(1),
+        lambda layer: layer.register_forward_hook(lambda *_: None),
+        lambda layer: layer.half(),
+    ],
+    ids=["attribute", "forward", "train", "list", "dict", "buffer", "value", "hook", "type"],
+)
+def test_what_is_looked_at_again_is_all_that_was_found(change: Callable[[Any], Any]) -> None:
+    network: Any = build("llama", torch.float64)
+    layer = network.model.layers[1].mlp
+    layer.held, layer.named = [], {}
+    layer.register_buffer("counted", torch.zeros(1))
+    model = whyword.load(network)
+    known = read_state(model)
+    assert look_again(model, known) is None
+    change(layer)
+    found = look_again(model, known)
+    assert found is not None
+    assert look_again(model, found) is None

@@ -1,6 +1,5 @@
 """A loaded model, and its parts by the names of its description."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, cast
@@ -11,12 +10,14 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 from ..runs.foreign_code import has_foreign_code
-from .architecture import Architecture, Mlp, Stack, Sublayer
+from .architecture import Architecture, Mlp, Sublayer
 from .asked_matrices import AskedMatrices
 from .classifier import DecoderClassifier
 from .exactness import measure_exactness
 from .length_classes import LengthClasses
-from .paths import list_modules, module_at, optional_module
+from .loaded_stack import LoadedStack, blocks_of
+from .module_tree import ModuleTree
+from .paths import module_at, optional_module
 from .projection import Projection
 from .weights import device_of
 from .workspace import Workspace
@@ -31,30 +32,6 @@ __all__ = [
     "optional_module",
     "stack_module",
 ]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LoadedStack:
-    """A stack of a network: its description, and its modules."""
-
-    stack: Stack
-    module: nn.Module
-    """The module that holds the blocks."""
-    blocks: tuple[nn.Module, ...]
-    causal: bool
-    """Whether a position sees only itself and those before it: in a decoder, not in an encoder."""
-
-    def in_blocks(self, path: str) -> list[nn.Module]:
-        """Find a module in every block."""
-        return [module_at(block, path) for block in self.blocks]
-
-    def name_block(self, index: int) -> str:
-        """Name a block for people, who count from 1."""
-        return f"{'' if self.causal else 'encoder '}block {index + 1}"
-
-    def name_blocks(self) -> list[str]:
-        """Name all blocks."""
-        return [self.name_block(index) for index in range(len(self.blocks))]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,6 +136,15 @@ class Model:
         module = cast(nn.Module, self.network.get_encoder())
         return LoadedStack(stack, module, blocks_of(module, stack), causal=False)
 
+    @property
+    def modules(self) -> tuple[nn.Module, ...]:
+        """The network and all modules inside it, as it is now."""
+        return self._tree.read(self.network)
+
+    @cached_property
+    def _tree(self) -> ModuleTree:
+        return ModuleTree()
+
     @cached_property
     def parameters(self) -> tuple[Tensor, ...]:
         """All parameters of the network."""
@@ -183,7 +169,7 @@ class Model:
     def has_foreign_code(self) -> bool:
         """Whether a user's own code is in the network: hooks as they are now, the rest as last looked at."""
         found = self.lengths.state is not None and self.lengths.state.foreign
-        return found or has_foreign_code(list_modules(self.network))
+        return found or has_foreign_code(self.modules)
 
     @property
     def unembedding(self) -> nn.Module:
@@ -272,11 +258,6 @@ def stack_module(network: Any) -> nn.Module:
     """Find the module that holds the decoder's blocks."""
     decoder = network.get_decoder()
     return cast(nn.Module, network.base_model if decoder is network else decoder)
-
-
-def blocks_of(module: nn.Module, stack: Stack) -> tuple[nn.Module, ...]:
-    """List the blocks of a stack."""
-    return tuple(cast(Iterable[nn.Module], module_at(module, stack.blocks)))
 
 
 def find_experts(block: nn.Module, mlp: Mlp) -> nn.Module | None:

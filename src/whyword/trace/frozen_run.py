@@ -22,7 +22,7 @@ from ..models.projection import Projection
 from ..runs.batches import is_out_of_memory
 from .block_tally import BlockTally, Counts
 from .frozen_mode import FreezingMode
-from .heap_holes import LARGE, give_back_holes, keep_end
+from .heap_holes import LARGE, give_back_holes
 from .held_values import hold
 from .intercepted_operation import cannot_follow
 from .pulled_back import Moved, PulledBack, PulledSource, PulledStack
@@ -74,7 +74,6 @@ class FrozenRun:
         self._hidden: dict[nn.Module, Tensor] = {}
         """What modules that run now, and are followed as a whole, have read."""
         self._one_at_a_time = RLock()
-        keep_end()
 
     @contextmanager
     def running(self) -> Iterator[None]:

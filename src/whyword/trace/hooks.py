@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from ..models.architecture import Attention
 from ..models.model import LoadedStack, Model, module_at
-from ..models.paths import list_modules
 from ..models.projection import Projection
 from ..models.run_modes import is_asking
 from ..models.weights import is_opaque
 from .followed_modules import is_from_torch, may_activate, sort_modules
 from .frozen_gradients import ProjectByModule, run_function
 from .frozen_run import Call, FrozenRun
+from .heap_holes import keep_end
 from .held_values import hold
 from .intercepted_operation import depends
 from .last_rows import LastRows, find_last_mlps
@@ -89,6 +89,7 @@ def hook_last_rows(model: Model, places: Places, frozen: FrozenRun | None) -> It
 @contextmanager
 def noting(model: Model, frozen: FrozenRun) -> Iterator[None]:
     """Let a frozen run note what the network does."""
+    keep_end()
     with ExitStack() as hooks:
         for stack in model.stacks:
             for handle in (*_hook_blocks(model, stack, frozen), *_hook_streams(stack, frozen)):
@@ -216,7 +217,7 @@ def _hook_gradients(model: Model) -> Iterator[Any]:
             return None
         return run_function(ProjectByModule, inputs, output, model.project(module).pull_back)
 
-    for module in list_modules(model.network) if torch.is_grad_enabled() else ():
+    for module in model.modules if torch.is_grad_enabled() else ():
         if is_opaque(module):
             yield module.register_forward_pre_hook(in_this_thread(hide))
             yield module.register_forward_hook(in_this_thread(reveal))

@@ -10,13 +10,13 @@ seen) and what a network reads elsewhere, say a global variable of a patched `fo
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
-from operator import is_
+from operator import is_, methodcaller
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -30,11 +30,10 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from ..models.model import Model
-from ..models.paths import list_modules
 from ..runs.foreign_code import has_foreign_parts
 from .own_attention import RUNNING, name_attention
 
-__all__ = ["NetworkState", "intervening", "is_intervened", "note_foreign", "read_state"]
+__all__ = ["NetworkState", "intervening", "is_intervened", "look_again", "note_foreign", "read_state"]
 
 _OWN = frozenset(vars(nn.Module()))
 """Attributes of every module: its parameters, buffers, hooks and modules, which are listed on their own, and
@@ -51,12 +50,31 @@ _SHARED_FILES = (
 )
 """Modules whose functions many modelling files call."""
 _intervened: ContextVar[bool] = ContextVar("_intervened", default=False)
+_values = methodcaller("values")
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Where a network holds what decides what it computes; these are the same while what they hold is."""
+
+    modules: tuple[nn.Module, ...]
+    attributes: tuple[Mapping[str, Any], ...]
+    """Of every module."""
+    filled: tuple[Mapping[Any, Any], ...]
+    """Buffers and hooks of modules."""
+    empty: tuple[Mapping[Any, Any], ...]
+    """Where there could be some, and are none."""
+    holding: tuple[Any, ...]
+    """Attributes that hold something in turn."""
+    hooks: tuple[Any, ...]
+    configs: tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkState:
     """All objects that decide what a network computes, besides its weights."""
 
+    places: _Places
     objects: tuple[Any, ...]
     """Modules, their attributes, buffers and hooks: the same only if they are identical."""
     called: tuple[Any, ...]
@@ -65,16 +83,6 @@ class NetworkState:
     """Configs, names and counts: the same if they are equal."""
     foreign: bool = False
     """Whether code of a user's own is among them; it is asked where the others have changed."""
-
-    def is_same(self, other: "NetworkState | None") -> bool:
-        """Say whether nothing has changed between two states."""
-        return (
-            other is not None
-            and len(self.objects) == len(other.objects)
-            and len(self.called) == len(other.called)
-            and all(map(is_, chain(self.objects, self.called), chain(other.objects, other.called)))
-            and self.values == other.values
-        )
 
 
 @contextmanager
@@ -95,34 +103,88 @@ def is_intervened() -> bool:
 def read_state(model: Model) -> NetworkState:
     """Read the state of a network, while nothing of ours is hooked to it."""
     with RUNNING:
-        modules = list_modules(model.network)
-        buffers = [buffer for module in modules for buffer in module._buffers.values() if buffer is not None]
-        configs = {id(config): config for module in modules if (config := vars(module).get("config"))}
-        weights = [each for module in modules for each in module._parameters.values() if each is not None]
-        modes = _list_modes()
+        places, modes = _find_places(model.modules), _list_modes()
         return NetworkState(
-            objects=tuple(
-                chain(
-                    *map(_list_parts, modules),
-                    buffers,
-                    map(type, modes),
-                    torch_module._global_forward_pre_hooks.values(),
-                    torch_module._global_forward_hooks.values(),
-                )
-            ),
-            called=tuple(_list_called(model, modules, modes)),
-            values=(
-                [name for name, _ in name_attention(model)],
-                [repr(vars(config)) for config in configs.values()],
-                [0 if buffer.is_inference() else buffer._version for buffer in buffers],
-                {(each.dtype, type(each)) for each in weights},
-            ),
+            places,
+            tuple(_list_objects(places, modes)),
+            tuple(_list_called(model, places.modules, modes)),
+            _list_values(model, places),
         )
+
+
+def look_again(model: Model, known: NetworkState | None) -> NetworkState | None:
+    """Read the state of a network again; None where it is still what is known."""
+    with RUNNING:
+        return read_state(model) if known is None or not _is_still(model, known) else None
+
+
+def _is_still(model: Model, known: NetworkState) -> bool:
+    """Say whether a network is still what is known: where all is as it was found, nothing else can be."""
+    places, modes = known.places, _list_modes()
+    return (
+        places.modules is model.modules
+        and not any(places.empty)
+        and _list_values(model, places) == known.values
+        and _are_same(_list_objects(places, modes), known.objects)
+        and _are_same(_list_called(model, places.modules, modes), known.called)
+    )
+
+
+def _are_same(found: Iterable[Any], known: Sequence[Any]) -> bool:
+    """Say whether these are the same objects, in order."""
+    found = list(found)
+    return len(found) == len(known) and all(map(is_, found, known))
+
+
+def _find_places(modules: tuple[nn.Module, ...]) -> _Places:
+    attributes = tuple(map(vars, modules))
+    hooks: list[Mapping[Any, Any]] = [module._forward_pre_hooks for module in modules]
+    hooks += [module._forward_hooks for module in modules]
+    changing = [*hooks, *(module._buffers for module in modules)]
+    held = (value for each in attributes for name, value in each.items() if name not in _OWN)
+    configs = {id(config): config for each in attributes if (config := each.get("config"))}
+    return _Places(
+        modules,
+        attributes,
+        filled=tuple(each for each in changing if each),
+        empty=tuple(each for each in changing if not each),
+        holding=tuple(filter(_may_hold, held)),
+        hooks=tuple(chain.from_iterable(map(_values, hooks))),
+        configs=tuple(configs.values()),
+    )
+
+
+def _list_objects(places: _Places, modes: Iterable[Any]) -> Iterable[Any]:
+    """List what must be identical, one after the other: with adapters these are 50,000 objects."""
+    return chain(
+        places.modules,
+        map(type, places.modules),
+        chain.from_iterable(map(_values, places.attributes)),
+        chain.from_iterable(map(_values, places.filled)),
+        chain.from_iterable(map(_list_contents, places.holding)),
+        # Not what a hook holds: most keep what they have seen.
+        (getattr(hook, "__code__", None) for hook in places.hooks),
+        map(type, modes),
+        torch_module._global_forward_pre_hooks.values(),
+        torch_module._global_forward_hooks.values(),
+    )
+
+
+def _list_values(model: Model, places: _Places) -> tuple[Any, ...]:
+    """List what must be equal."""
+    buffers = (each for module in places.modules for each in module._buffers.values() if each is not None)
+    weights = (each for module in places.modules for each in module._parameters.values() if each is not None)
+    return (
+        [name for name, _ in name_attention(model)],
+        [repr(vars(config)) for config in places.configs],
+        [0 if buffer.is_inference() else buffer._version for buffer in buffers],
+        {(each.dtype, type(each)) for each in weights},
+    )
 
 
 def note_foreign(model: Model, state: NetworkState) -> NetworkState:
     """Ask whether there is code of a user's own in a state that was just read."""
-    return replace(state, foreign=has_foreign_parts(list_modules(model.network), state.called))
+    return replace(state, foreign=has_foreign_parts(state.places.modules, state.called))
 
 
 def _list_modes() -> list[Any]:
@@ -148,17 +210,10 @@ def _list_called(model: Model, modules: Iterable[nn.Module], modes: Iterable[Any
         yield from (vars(type(mode)).get(name) for name in ("__torch_function__", "__torch_dispatch__"))
 
 
-def _list_parts(module: nn.Module) -> list[Any]:
-    """List a module, its class, attributes (a forward of its own among them), modules inside, and hooks."""
-    values = [value for name, value in vars(module).items() if name not in _OWN]
-    found = [module, type(module), module.training, *module._modules.values(), *values]
-    for value in values:  # quick: with adapters a network has 2,500 modules
-        if type(value) not in _PLAIN:
-            found += _list_contents(value)
-    if module._forward_pre_hooks or module._forward_hooks:
-        for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
-            found += hook, getattr(hook, "__code__", None)  # not what it holds: most keep what they have seen
-    return found
+def _may_hold(value: Any) -> bool:
+    """Say whether an attribute may hold something that is not listed on its own."""
+    kind: type = type(value)
+    return kind not in _PLAIN and _lister_of(kind) is not _list_nothing
 
 
 def _list_contents(value: Any) -> Iterable[Any]:

@@ -74,7 +74,7 @@ def _list_biases(
 def _list_embeddings(model: Model) -> list[nn.Module]:
     """List the modules outside of blocks that turn tokens into vectors."""
     inside = {module for stack in model.stacks for block in stack.blocks for module in list_modules(block)}
-    found = [each for each in list_modules(model.network) if isinstance(each, nn.Embedding)]
+    found = [each for each in model.modules if isinstance(each, nn.Embedding)]
     return [*{model.network.get_input_embeddings(), *found} - inside]
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ..errors import ModelError, first_line
 from ..models.model import Model
-from ..models.paths import list_modules
 from ..models.run_modes import running_eagerly, without_training
 from ..runs.batches import is_out_of_memory
 from ..runs.progress import report
@@ -217,7 +216,7 @@ def in_two_lines(model: Model) -> Iterator[None]:
 def evaluating(model: Model) -> Iterator[None]:
     """Switch dropout and compiling off, and every module back to what it was afterwards."""
     _refuse_autocast(model)
-    modules = list_modules(model.network)
+    modules = model.modules
     with RUNNING, running_eagerly(modules), without_training(modules):
         yield
 

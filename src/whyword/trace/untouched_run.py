@@ -14,7 +14,7 @@ from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.model import Model, blocks_of
 from ..models.run_modes import asking
 from .causality import require_causal
-from .network_state import is_intervened, note_foreign, read_state
+from .network_state import is_intervened, look_again, note_foreign
 from .nudged_run import require_fixed_biases
 from .own_attention import name_attention
 from .precision import keep_precision
@@ -43,8 +43,9 @@ def notice_changes(model: Model) -> None:
     """
     if model.verify == "load" or is_intervened():
         return
-    state, lengths = read_state(model), model.lengths
-    if state.is_same(lengths.state):
+    lengths = model.lengths
+    state = look_again(model, lengths.state)
+    if state is None:
         return
     _require_same_parts(model)
     lengths.read(model.config)
@@ -56,8 +57,8 @@ def must_run_alone(model: Model) -> bool:
     """Say whether prompts are run one by one, as the network is now; it is looked at, and not run."""
     if model.runs_alone or model.verify == "load" or is_intervened():
         return model.runs_alone
-    state = read_state(model)
-    return not state.is_same(model.lengths.state) and note_foreign(model, state).foreign
+    state = look_again(model, model.lengths.state)
+    return state is not None and note_foreign(model, state).foreign
 
 
 def _require_same_parts(model: Model) -> None:
