@@ -5,6 +5,7 @@ unless the change is noticed.
 """
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -458,6 +459,7 @@ def test_modules_are_listed_anew_only_where_they_changed() -> None:
         lambda: network.model.norm.add_module("extra", torch.nn.Identity()),  # in one that had none
         lambda: setattr(network.model.layers[1], "extra", torch.nn.Identity()),
         lambda: delattr(network.model.norm, "extra"),
+        lambda: setattr(network.model.layers[1], "__dict__", dict(network.model.layers[0].__dict__)),
     ):
         change()
         assert model.modules is not before
@@ -477,8 +479,28 @@ def test_modules_are_listed_anew_only_where_they_changed() -> None:
         lambda layer: layer.counted.add_(1),
         lambda layer: layer.register_forward_hook(lambda *_: None),
         lambda layer: layer.half(),
+        lambda layer: setattr(layer, "_forward_hooks", OrderedDict({1: print})),
+        lambda layer: setattr(layer, "another", layer.__dict__.pop("held")),
+        lambda layer: setattr(
+            layer, "__dict__", dict(layer.__dict__, _modules=dict(layer._modules, more=layer.up_proj))
+        ),
+        lambda layer: setattr(layer, "__dict__", dict(layer.__dict__, added=1)),
     ],
-    ids=["attribute", "forward", "train", "list", "dict", "buffer", "value", "hook", "type"],
+    ids=[
+        "attribute",
+        "forward",
+        "train",
+        "list",
+        "dict",
+        "buffer",
+        "value",
+        "hook",
+        "type",
+        "hooks",
+        "name",
+        "modules",
+        "all",
+    ],
 )
 def test_what_is_looked_at_again_is_all_that_was_found(change: Callable[[Any], Any]) -> None:
     network: Any = build("llama", torch.float64)

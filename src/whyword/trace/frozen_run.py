@@ -288,12 +288,8 @@ def _begin(stream: Float[Tensor, "example position model"], encoder: bool) -> Te
 def _stack_up(steps: list[tuple[Tensor, Counts]], encoder: bool = False) -> PulledStack:
     """Give what was found in all steps from the top, in the order of the blocks."""
     flow, size = torch.stack([projected for projected, _ in reversed(steps)], dim=1)
-    return PulledStack(
-        flow,
-        size,
-        torch.stack([counts.biases[encoder] for _, counts in reversed(steps)]),
-        tuple(_only(counts.own) for _, counts in reversed(steps[1:])),
-    )
+    biases = torch.stack([counts.biases[encoder] for _, counts in reversed(steps)])
+    return PulledStack(flow, size, biases, tuple(_only(counts.own) for _, counts in reversed(steps[1:])))
 
 
 def _only(moved: list[Moved]) -> Moved:

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
-from operator import is_, methodcaller
+from operator import is_, itemgetter, methodcaller
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -38,6 +38,7 @@ __all__ = ["NetworkState", "intervening", "is_intervened", "look_again", "note_f
 _OWN = frozenset(vars(nn.Module()))
 """Attributes of every module: its parameters, buffers, hooks and modules, which are listed on their own, and
 what is of no matter for what it computes."""
+_HOLDING = ("_modules", "_parameters", "_buffers", "_forward_hooks", "_forward_pre_hooks")
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})
 _ORDERED = list, tuple
 _FUNCTIONS = FunctionType, MethodType
@@ -58,15 +59,15 @@ class _Places:
     """Where a network holds what decides what it computes; these are the same while what they hold is."""
 
     modules: tuple[nn.Module, ...]
-    attributes: tuple[Mapping[str, Any], ...]
-    """Of every module."""
-    filled: tuple[Mapping[Any, Any], ...]
-    """Buffers and hooks of modules."""
+    getters: tuple["itemgetter[Any]", ...]
+    """What gives the attributes that are of matter, for every module."""
+    parameters: tuple[Mapping[str, Any], ...]
+    buffers: tuple[Mapping[str, Any], ...]
+    hooks: tuple[Mapping[int, Any], ...]
     empty: tuple[Mapping[Any, Any], ...]
-    """Where there could be some, and are none."""
+    """Where there could be parameters, buffers or hooks, and are none."""
     holding: tuple[Any, ...]
     """Attributes that hold something in turn."""
-    hooks: tuple[Any, ...]
     configs: tuple[Any, ...]
 
 
@@ -121,13 +122,16 @@ def look_again(model: Model, known: NetworkState | None) -> NetworkState | None:
 def _is_still(model: Model, known: NetworkState) -> bool:
     """Say whether a network is still what is known: where all is as it was found, nothing else can be."""
     places, modes = known.places, _list_modes()
-    return (
-        places.modules is model.modules
-        and not any(places.empty)
-        and _list_values(model, places) == known.values
-        and _are_same(_list_objects(places, modes), known.objects)
-        and _are_same(_list_called(model, places.modules, modes), known.called)
-    )
+    try:
+        return (
+            places.modules is model.modules
+            and not any(places.empty)
+            and _list_values(model, places) == known.values
+            and _are_same(_list_objects(places, modes), known.objects)
+            and _are_same(_list_called(model, places.modules, modes), known.called)
+        )
+    except KeyError:  # an attribute is gone, and another has come
+        return False
 
 
 def _are_same(found: Iterable[Any], known: Sequence[Any]) -> bool:
@@ -138,32 +142,32 @@ def _are_same(found: Iterable[Any], known: Sequence[Any]) -> bool:
 
 def _find_places(modules: tuple[nn.Module, ...]) -> _Places:
     attributes = tuple(map(vars, modules))
-    hooks: list[Mapping[Any, Any]] = [module._forward_pre_hooks for module in modules]
-    hooks += [module._forward_hooks for module in modules]
-    changing = [*hooks, *(module._buffers for module in modules)]
-    held = (value for each in attributes for name, value in each.items() if name not in _OWN)
+    named = [[name for name in each if name not in _OWN] for each in attributes]
+    held = (each[name] for each, names in zip(attributes, named, strict=True) for name in names)
     configs = {id(config): config for each in attributes if (config := each.get("config"))}
+    parameters, buffers = [each._parameters for each in modules], [each._buffers for each in modules]
+    hooks = [*(each._forward_pre_hooks for each in modules), *(each._forward_hooks for each in modules)]
     return _Places(
         modules,
-        attributes,
-        filled=tuple(each for each in changing if each),
-        empty=tuple(each for each in changing if not each),
+        tuple(itemgetter("training", *_HOLDING, *names) for names in named),
+        parameters=tuple(filter(None, parameters)),
+        buffers=tuple(filter(None, buffers)),
+        hooks=tuple(filter(None, hooks)),
+        empty=tuple(each for each in chain[Any](parameters, buffers, hooks) if not each),
         holding=tuple(filter(_may_hold, held)),
-        hooks=tuple(chain.from_iterable(map(_values, hooks))),
         configs=tuple(configs.values()),
     )
 
 
 def _list_objects(places: _Places, modes: Iterable[Any]) -> Iterable[Any]:
-    """List what must be identical, one after the other: with adapters these are 50,000 objects."""
+    """List what must be identical, one after the other: with adapters these are 20,000 objects."""
     return chain(
         places.modules,
         map(type, places.modules),
-        chain.from_iterable(map(_values, places.attributes)),
-        chain.from_iterable(map(_values, places.filled)),
+        chain.from_iterable(map(itemgetter.__call__, places.getters, map(vars, places.modules))),
+        chain.from_iterable(map(_values, places.buffers)),
         chain.from_iterable(map(_list_contents, places.holding)),
-        # Not what a hook holds: most keep what they have seen.
-        (getattr(hook, "__code__", None) for hook in places.hooks),
+        chain.from_iterable(map(_list_hooks, places.hooks)),
         map(type, modes),
         torch_module._global_forward_pre_hooks.values(),
         torch_module._global_forward_hooks.values(),
@@ -172,9 +176,10 @@ def _list_objects(places: _Places, modes: Iterable[Any]) -> Iterable[Any]:
 
 def _list_values(model: Model, places: _Places) -> tuple[Any, ...]:
     """List what must be equal."""
-    buffers = (each for module in places.modules for each in module._buffers.values() if each is not None)
-    weights = (each for module in places.modules for each in module._parameters.values() if each is not None)
+    buffers = [each for each in chain.from_iterable(map(_values, places.buffers)) if each is not None]
+    weights = [each for each in chain.from_iterable(map(_values, places.parameters)) if each is not None]
     return (
+        list(map(len, map(vars, places.modules))),
         [name for name, _ in name_attention(model)],
         [repr(vars(config)) for config in places.configs],
         [0 if buffer.is_inference() else buffer._version for buffer in buffers],
@@ -208,6 +213,12 @@ def _list_called(model: Model, modules: Iterable[nn.Module], modes: Iterable[Any
         yield from (function, ALL_MASK_ATTENTION_FUNCTIONS.get(name))
     for mode in modes:
         yield from (vars(type(mode)).get(name) for name in ("__torch_function__", "__torch_dispatch__"))
+
+
+def _list_hooks(hooks: Mapping[int, Any]) -> Iterator[Any]:
+    """List hooks and their code; not what they hold: most keep what they have seen."""
+    for hook in hooks.values():
+        yield from (hook, getattr(hook, "__code__", None))
 
 
 def _may_hold(value: Any) -> bool:
