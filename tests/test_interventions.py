@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import whyword
+from test_foreign_code import steer_last, steer_row
 from whyword.ask.prompt import token_text
 from whyword.cli import application
 from whyword.data import read_datasets
@@ -142,6 +144,39 @@ def test_a_swap_at_a_depth_changes_one_position_of_the_stream(model: whyword.Mod
         changes.append(own)
     assert record.swaps["depth 2"] == pytest.approx(np.mean(changes, axis=0).tolist(), abs=1e-4)
     assert record.swaps["depth 2"] != pytest.approx(record.swaps["input"], abs=1e-4)
+
+
+@pytest.mark.parametrize("hook", [steer_row, steer_last])
+def test_a_swap_of_a_network_with_hooks_is_that_of_runs_alone(
+    hook: Any, model: whyword.Model, run: Path
+) -> None:
+    """Hooks on one row of several, or on the last position of each."""
+    each, record = list_prepared(model, run)[-1]
+    handle = model.network.model.layers[0].mlp.register_forward_hook(hook)
+    try:
+        (made,) = _draw_rounds(model, 0, each.context, record, Swaps(1))
+        whole, *swapped = made.ids
+        before = difference(model.network, whole, each)
+        record = replace(record, difference=before)
+        (found,) = measure_swaps(model, [each], [record], Swaps(1, (None, 2)))
+        at_input, at_depth = [], []
+        for position, ids in zip(made.positions, swapped, strict=True):
+            at_input.append(before - difference(model.network, ids, each))
+            with torch.no_grad():
+                other = model.network(torch.tensor([ids]), output_hidden_states=True).hidden_states[2]
+
+            def put(_module: Any, args: Any, other: Any = other, position: int = position) -> Any:
+                stream = args[0].clone()
+                stream[0, position] = other[0, position]
+                return (stream, *args[1:])
+
+            putting = model.blocks[2].register_forward_pre_hook(put)
+            at_depth.append(before - difference(model.network, whole, each))
+            putting.remove()
+    finally:
+        handle.remove()
+    assert found["input"] == pytest.approx(at_input, abs=1e-4)
+    assert found["depth 2"] == pytest.approx(at_depth, abs=1e-4)
 
 
 def test_before_the_first_block_the_stream_is_the_token(model: whyword.Model, run: Path) -> None:

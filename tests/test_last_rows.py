@@ -97,11 +97,12 @@ def wrap_mlp(network: Any) -> None:
 @pytest.mark.parametrize("change", [hook_block, hook_final_norm, patch_activation, wrap_mlp])
 def test_code_that_may_read_other_positions_reads_them(change: Callable[[Any], None]) -> None:
     network = build("llama", torch.float64)
-    assert list(find_last_mlps(whyword.load(network)))
     change(network)
     model = whyword.load(network)
-    assert not list(find_last_mlps(model))
-    found = whyword.explain(model, PROMPTS[1], target=5, foil=9)
+    with capture_calls(network.model.layers[-1].mlp.down_proj) as calls:
+        found = whyword.explain(model, PROMPTS[1], target=5, foil=9)
+    assert calls
+    assert all(args[0].shape[1] > 1 for args, _ in calls)
     with torch.no_grad():
         logits = network(torch.tensor([PROMPTS[1]]), use_cache=False).logits[0, -1]
     assert found.ledger.total == pytest.approx(float(logits[5] - logits[9]), abs=1e-6)

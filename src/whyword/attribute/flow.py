@@ -177,7 +177,11 @@ def _list_routes(pulled: PulledBack, example: int, tokens: int) -> tuple[Route, 
     every = [moved.strongest for moved in pulled.decoder.moved]
     blocks = torch.cat([torch.full_like(edges.head[example], block) for block, edges in enumerate(every)])
     amounts = torch.cat([edges.amount[example] for edges in every])
-    best = amounts.abs().sort(descending=True, stable=True).indices[:STRONGEST]
+    best = (
+        amounts.abs()
+        .sort(descending=True, stable=True)
+        .indices[: min(STRONGEST, int(amounts.count_nonzero()))]
+    )
     places = [
         torch.cat([getattr(edges, name)[example] for edges in every])[best].tolist()
         for name in ("head", "source", "target")

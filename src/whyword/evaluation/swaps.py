@@ -10,6 +10,7 @@ without it. Where the changes go with the scores of a method, the method predict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from zlib import crc32
 
@@ -26,8 +27,8 @@ from ..models.model import Model
 from ..runs.batches import cut_batches
 from ..runs.progress import report
 from ..tokens import Tokens
-from ..trace import Inputs, Places, pad, read_out
-from ..trace.hooks import replace_inputs
+from ..trace import Inputs, Places, Readout, pad, read_out
+from ..trace.hooks import capture_calls, replace_inputs
 from .conventions import Prepared
 from .records import Record
 
@@ -89,11 +90,12 @@ def measure_swaps(
         for made in _draw_rounds(model, example, each.context, record, swaps)
     ]
     found: list[dict[str, tuple[float, ...]]] = [{} for _ in prepared]
+    run = _run_alone if model.runs_alone else _run
     for depth in swaps.depths:
         changes: list[list[Tensor]] = [[] for _ in prepared]
         done = 0
         for batch in cut_batches(rounds, lambda each: len(each.ids[0]), _fits(model)):
-            for own, change in zip(batch, _run(model, batch, prepared, depth), strict=True):
+            for own, change in zip(batch, run(model, batch, prepared, depth), strict=True):
                 changes[own.example].append(change)
             done += len(batch)
             report("swapped inputs", done, len(rounds))
@@ -143,6 +145,50 @@ def _fits(model: Model) -> Callable[[Sequence[_Round]], bool]:
 
 
 @torch.no_grad()
+def _run_alone(
+    model: Model, batch: Sequence[_Round], prepared: Sequence[Prepared], depth: int | None
+) -> list[Float[Tensor, " ranked"]]:
+    """Run every context and every swap by itself: code of a user's own may look at other rows, or at ids."""
+    changes = []
+    for each in batch:
+        target = Target(prepared[each.example].target, (prepared[each.example].foil,))
+        own, *others = each.ids
+        readout = _read_last(model, own)
+        whole = _subtract(readout, target)
+        _require_same(model, whole, each.difference, readout.uncapped)
+        swapped = []
+        for ids, position in zip(others, each.positions, strict=True):
+            if depth is None:
+                swapped.append(_subtract(_read_last(model, ids), target))
+                continue
+            with capture_calls(model.blocks[depth]) as calls:
+                _read_last(model, ids)
+            args, named = calls[-1]
+            stream = args[0] if args else named["hidden_states"]
+            with replace_inputs(model.blocks[depth], partial(_put, stream[:, position], position)):
+                swapped.append(_subtract(_read_last(model, own), target))
+        changes.append(whole - torch.stack(swapped))
+    return changes
+
+
+def _read_last(model: Model, ids: list[int]) -> Readout:
+    return read_out(model, Places((range(len(ids) - 1, len(ids)),)), Inputs(ids=pad(model, [ids])))
+
+
+def _subtract(readout: Readout, target: Target) -> Float[Tensor, ""]:
+    return read_logits(readout.uncapped, [target]).double().cpu()[0]
+
+
+def _put(
+    other: Float[Tensor, "1 model"], position: int, stream: Float[Tensor, "1 position model"]
+) -> Float[Tensor, "1 position model"]:
+    """Return a stream with another one at one position."""
+    kept = stream.clone()
+    kept[:, position] = other
+    return kept
+
+
+@torch.no_grad()
 def _run(
     model: Model, batch: Sequence[_Round], prepared: Sequence[Prepared], depth: int | None
 ) -> list[Float[Tensor, " ranked"]]:
@@ -175,7 +221,7 @@ def _require_same(
     model: Model, whole: Float[Tensor, ""], difference: float, logits: Float[Tensor, "row vocab"]
 ) -> None:
     """Prove that the context itself gives what it gave alone; in half precision shapes round otherwise."""
-    if model.exactness.itemsize > 2:
+    if model.exactness.itemsize > 2 or model.runs_alone:
         require_close(
             Identity.RECORDED_RUN,
             "beside swapped words",

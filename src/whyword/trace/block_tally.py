@@ -67,7 +67,7 @@ class BlockTally:
         if known in compared:
             return True
         alone = ask()
-        if alone and not self._model.runs_alone:
+        if alone and self._model.verify != "load" and not self._model.has_foreign_code:
             compared.add(known)
         return alone
 

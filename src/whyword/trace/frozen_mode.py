@@ -187,11 +187,19 @@ def _follow_held(
 
 @torch.no_grad()
 def _acts_alone(module: nn.Module, inputs: Tensor, outputs: Tensor) -> bool:
-    """Say whether the first and the last element, each alone, give what they gave among the others."""
+    """Say whether the first and the last element, each alone, give what they gave among the others.
+
+    And all in another order: some modules treat one position or one neuron in another way.
+    """
     given, gave, rounding = inputs.detach().flatten(), outputs.flatten(), torch.finfo(outputs.dtype).eps
     # One alone is rounded in another way than many at once.
     alone = torch.cat([module.forward(each) for each in (given[:1].clone(), given[-1:].clone())])
-    return torch.allclose(alone, torch.cat([gave[:1], gave[-1:]]), rtol=2 * rounding, atol=0)
+    if not torch.allclose(alone, torch.cat([gave[:1], gave[-1:]]), rtol=2 * rounding, atol=0):
+        return False
+    turned = module.forward(inputs.detach().flip([*range(inputs.ndim)])).flatten()
+    return torch.allclose(
+        turned, gave.flip(0), rtol=2 * rounding, atol=4 * rounding * float(gave.abs().amax())
+    )
 
 
 def _name(function: Callable[..., Any]) -> str | None:

@@ -14,6 +14,7 @@ from ..models.model import LoadedStack, Model, module_at
 from ..models.projection import Projection
 from ..models.run_modes import is_asking
 from ..models.weights import is_opaque
+from ..runs.foreign_code import find_foreign
 from .followed_modules import is_from_torch, may_activate, sort_modules
 from .frozen_gradients import ProjectByModule, run_function
 from .frozen_run import Call, FrozenRun
@@ -143,14 +144,16 @@ def _hook_blocks(
             hold(output)
 
     projections: dict[nn.Module, Projection] = {}
+    foreign = model.has_foreign_code
     for block in stack.blocks[some]:
         single, whole = sort_modules(model, block)
         projections |= whole
         for module in single:
-            if not is_from_torch(module):
+            stepwise = foreign and bool(find_foreign(module))  # what it does to each element is not known
+            if stepwise or not is_from_torch(module):
                 yield module.register_forward_hook(in_this_thread(hold_lost))
-            if may_activate(module):
-                if type(module).__module__ == _ACTIVATIONS:
+            if may_activate(module) and not stepwise:
+                if type(module).__module__ == _ACTIVATIONS and not foreign:
                     yield module.register_forward_pre_hook(in_this_thread(hide))
                 yield module.register_forward_hook(in_this_thread(activate))
         for sublayer in stack.stack.sublayers:

@@ -56,7 +56,7 @@ def keep_prefixes(model: Model, prompts: Sequence[Sequence[int]]) -> KeptPrefixe
     None where the model has another cache than keys and values of all positions: windows, or a state.
     """
     last = Places(tuple(range(len(ids) - 1, len(ids)) for ids in prompts))
-    with in_two_lines(model), keep_precision(model.dtype), reading(model, Reader(model, last)):
+    with in_two_lines(model), keep_precision(model.dtype), reading(model, Reader(model, last, foreign=False)):
         output = call_network(model, Inputs(ids=pad(model, prompts)), use_cache=True)
     return _read_cache(getattr(output, "past_key_values", None))
 
@@ -84,7 +84,7 @@ def read_on(
 
     `mask`: of all positions, also those in the cache.
     """
-    reader = Reader(model, places)
+    reader = Reader(model, places, foreign=False)
     with in_two_lines(model), keep_precision(model.dtype), reading(model, reader):
         output = call_network(model, Inputs(ids=ids, mask=mask), use_cache=True, past_key_values=cache)
         readout = reader.read(output.logits)

@@ -23,11 +23,11 @@ __all__ = ["LastRows", "find_last_mlps"]
 
 
 def find_last_mlps(model: Model) -> Iterator[nn.Module]:
-    """Find the MLPs of the last block that can be run at some positions only.
+    """Find the MLPs of the last block that can be run at some positions only, where all code is known.
 
     Not in half precision: matrices of another shape are rounded in another way than in an untouched run.
     """
-    if model.exactness.itemsize <= 2 or is_intervened() or model.has_foreign_code:
+    if model.exactness.itemsize <= 2 or is_intervened():
         return
     stack = model.decoder_stack
     for sublayer in reversed(stack.stack.sublayers):

@@ -10,14 +10,13 @@ seen) and what a network reads elsewhere, say a global variable of a patched `fo
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, zip_longest
 from operator import is_, itemgetter, methodcaller
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -29,21 +28,26 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from transformers.cache_utils import DynamicCache, DynamicLayer
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
-from ..models.model import Model
-from ..runs.foreign_code import has_foreign_parts
+from ..errors import ModelError
+from ..models.model import Model, blocks_of
+from ..runs.foreign_code import has_foreign_code, has_foreign_parts
+from .held_objects import list_contents, list_hooks, may_hold
 from .own_attention import RUNNING, name_attention
 
-__all__ = ["NetworkState", "intervening", "is_intervened", "look_again", "note_foreign", "read_state"]
+__all__ = [
+    "NetworkState",
+    "intervening",
+    "is_intervened",
+    "look_again",
+    "note_foreign",
+    "read_state",
+    "require_same_parts",
+]
 
 _OWN = frozenset(vars(nn.Module()))
 """Attributes of every module: its parameters, buffers, hooks and modules, which are listed on their own, and
 what is of no matter for what it computes."""
 _HOLDING = ("_modules", "_parameters", "_buffers", "_forward_hooks", "_forward_pre_hooks")
-_PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})
-_ORDERED = list, tuple
-_FUNCTIONS = FunctionType, MethodType
-_OPAQUE = nn.Module, torch.Tensor, type
-"""What an attribute holds that is listed on its own, or not changed."""
 _SHARED_FILES = (
     "transformers.masking_utils",
     "transformers.integrations.sdpa_attention",
@@ -154,7 +158,7 @@ def _find_places(modules: tuple[nn.Module, ...]) -> _Places:
         buffers=tuple(filter(None, buffers)),
         hooks=tuple(filter(None, hooks)),
         empty=tuple(each for each in chain[Any](parameters, buffers, hooks) if not each),
-        holding=tuple(filter(_may_hold, held)),
+        holding=tuple(filter(may_hold, held)),
         configs=tuple(configs.values()),
     )
 
@@ -166,8 +170,8 @@ def _list_objects(places: _Places, modes: Iterable[Any]) -> Iterable[Any]:
         map(type, places.modules),
         chain.from_iterable(map(itemgetter.__call__, places.getters, map(vars, places.modules))),
         chain.from_iterable(map(_values, places.buffers)),
-        chain.from_iterable(map(_list_contents, places.holding)),
-        chain.from_iterable(map(_list_hooks, places.hooks)),
+        chain.from_iterable(map(list_contents, places.holding)),
+        chain.from_iterable(map(list_hooks, places.hooks)),
         map(type, modes),
         torch_module._global_forward_pre_hooks.values(),
         torch_module._global_forward_hooks.values(),
@@ -187,9 +191,32 @@ def _list_values(model: Model, places: _Places) -> tuple[Any, ...]:
     )
 
 
-def note_foreign(model: Model, state: NetworkState) -> NetworkState:
+def note_foreign(state: NetworkState) -> NetworkState:
     """Ask whether there is code of a user's own in a state that was just read."""
-    return replace(state, foreign=has_foreign_parts(state.places.modules, state.called))
+    modules = state.places.modules
+    foreign = has_foreign_code(modules) or has_foreign_parts(modules, state.called)
+    return replace(state, foreign=foreign)
+
+
+def require_same_parts(model: Model) -> None:
+    """Refuse a network whose type or blocks were changed after it was loaded."""
+    types = {each.dtype for each in model.network.parameters() if each.is_floating_point()}
+    if max(types, key=lambda each: torch.finfo(each).eps) != model.dtype:
+        now = " and ".join(sorted(str(each).removeprefix("torch.") for each in types))
+        raise ModelError(
+            f"{model.name} was {str(model.dtype).removeprefix('torch.')} when it was loaded; its weights are "
+            f"{now} now.",
+            "Convert the whole network first, then load it: whyword.load(network.to(torch.bfloat16)).",
+        )
+    blocks = blocks_of(model.decoder, model.architecture.decoder)
+    both = enumerate(zip_longest(blocks, model.blocks))
+    others = [str(index + 1) for index, (now, then) in both if now is not then]
+    if others:
+        raise ModelError(
+            f"Of the blocks of {model.name}, these are not what they were when it was loaded: "
+            f"{', '.join(others)}.",
+            "Load it again: whyword.load(network).",
+        )
 
 
 def _list_modes() -> list[Any]:
@@ -213,69 +240,3 @@ def _list_called(model: Model, modules: Iterable[nn.Module], modes: Iterable[Any
         yield from (function, ALL_MASK_ATTENTION_FUNCTIONS.get(name))
     for mode in modes:
         yield from (vars(type(mode)).get(name) for name in ("__torch_function__", "__torch_dispatch__"))
-
-
-def _list_hooks(hooks: Mapping[int, Any]) -> Iterator[Any]:
-    """List hooks and their code; not what they hold: most keep what they have seen."""
-    for hook in hooks.values():
-        yield from (hook, getattr(hook, "__code__", None))
-
-
-def _may_hold(value: Any) -> bool:
-    """Say whether an attribute may hold something that is not listed on its own."""
-    kind: type = type(value)
-    return kind not in _PLAIN and _lister_of(kind) is not _list_nothing
-
-
-def _list_contents(value: Any) -> Iterable[Any]:
-    """List what a function reads, what a container holds, or the attributes of a plain object."""
-    kind: type = type(value)
-    return _lister_of(kind)(value)
-
-
-@lru_cache(maxsize=1024)
-def _lister_of(kind: type) -> Callable[[Any], Iterable[Any]]:
-    """Return what lists the contents of an object of a class; asking a config for its class is slow."""
-    if issubclass(kind, _ORDERED):
-        return iter
-    if issubclass(kind, dict):
-        return dict.values
-    if issubclass(kind, _FUNCTIONS):
-        return _list_read
-    if issubclass(kind, _OPAQUE) or "config" in kind.__name__.lower():
-        return _list_nothing
-    return _list_attributes
-
-
-def _list_nothing(_value: Any) -> Iterable[Any]:
-    return ()
-
-
-def _list_read(called: Any) -> Iterator[Any]:
-    function = getattr(called, "__func__", called)
-    read: list[Any] = []
-    if isinstance(function, partial):  # made a method, as torchao does
-        read += *function.args, *function.keywords.values()
-        function = function.func
-    read += map(_open, getattr(function, "__closure__", None) or ())
-    yield getattr(function, "__code__", function)
-    for held in read:
-        yield held
-        if isinstance(held, (*_ORDERED, dict)):
-            yield from _list_contents(held)
-
-
-def _list_attributes(value: Any) -> Iterator[Any]:
-    for each in getattr(value, "__dict__", {}).values():
-        if isinstance(each, set):
-            yield from each
-        elif not isinstance(each, torch.device):  # both are made anew by every run of offloaded weights
-            yield each
-
-
-def _open(cell: Any) -> Any:
-    """Return what a cell of a closure holds; None where it is empty."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None

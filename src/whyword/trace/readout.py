@@ -56,33 +56,45 @@ class Reader:
     _unbounded: Tensor
     """What the unembedding gave, of a model that caps its logits."""
 
-    def __init__(self, model: Model, places: Places) -> None:
+    def __init__(self, model: Model, places: Places, foreign: bool) -> None:
+        """`foreign`: whether code of a user's own may look at logits of other positions."""
         self._model = model
         self._places = places
+        self.foreign = foreign
+        self._unembeds = sum(map(len, places.ranges))
 
-    def pick(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Let the unembedding see the positions that are read only: a vocabulary is wide."""
+    def pick(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        """Let the unembedding see the positions that are read only, where it may: a vocabulary is wide."""
         stream = args[0].reshape(len(self._places.ranges), -1, args[0].shape[-1])
         rows = self._places.pick(stream).flatten(0, 1)
         self.unembedded = rows.to(self._model.compute_dtype)
+        if self.foreign:
+            self._unembeds = stream.shape[:2].numel()
+            return None
         return (rows[None], *args[1:])
 
     def keep(self, _module: nn.Module, _args: Any, output: Tensor) -> None:
         """Keep the logits before they are capped."""
-        self._unbounded = output[0]
+        self._unbounded = self._read_rows(output)
 
-    def read(self, output: Float[Tensor, "1 position vocab"]) -> Readout:
+    def read(self, output: Float[Tensor, "_example _position vocab"]) -> Readout:
         """Return the logits, after the run."""
         require_called("the unembedding", "the network", hasattr(self, "unembedded"))
-        if output.shape[:-1] != (1, len(self.unembedded)):
+        if output.shape[:-1].numel() != self._unembeds:
             raise ModelError(
-                f"{self._model.name} unembeds {len(self.unembedded)} positions and gives logits of "
+                f"{self._model.name} unembeds {self._unembeds} positions and gives logits of "
                 f"{output.shape[:-1].numel()}.",
                 "Undo what was changed in it: its logits must be those of the tokens that it is given.",
             )
-        logits = output[0].to(self._model.compute_dtype)
+        logits = self._read_rows(output).to(self._model.compute_dtype)
         uncapped = logits if self._model.logit_cap is None else _uncap(self._model, self._unbounded, logits)
         return Readout(logits, uncapped)
+
+    def _read_rows(
+        self, logits: Float[Tensor, "_example _position vocab"]
+    ) -> Float[Tensor, "position vocab"]:
+        """Return the logits of the positions that are read."""
+        return self._places.pick(logits).flatten(0, 1) if self.foreign else logits[0]
 
 
 def _uncap(

@@ -49,10 +49,11 @@ def record(
     `sources`: for a model with an encoder, what the encoder reads; `prompts` is then what the decoder reads.
     The encoder is recorded, at all positions, where contributions or flow are asked for.
     """
-    notice_changes(model)
+    foreign = notice_changes(model)
     plan, lengths = plan or Plan(), None if sources is None else tuple(map(len, sources))
     frozen = FrozenRun(model, plan.recomputed_blocks) if plan.frozen else None
-    recorder = _Recorder(model, model.decoder_stack, places, plan, lengths, frozen)
+    reader = Reader(model, places, foreign)
+    recorder = _Recorder(model, model.decoder_stack, places, plan, lengths, frozen, reader)
     encoder = None
     if model.encoder_stack is not None and lengths is not None and (plan.mixed_blocks > 0 or plan.frozen):
         everywhere = Places((range(max(lengths)),) * len(lengths))
@@ -71,16 +72,16 @@ def record(
         if frozen is not None:
             stack.enter_context(noting(model, frozen))
         try:
-            readout = recorder.reader.read(run_inputs(model, inputs))
+            readout = reader.read(run_inputs(model, inputs))
         except ProofError:
             require_finite_weights(model)
             raise
     if frozen is not None:
-        frozen.end(recorder.reader.unembedded)
+        frozen.end(reader.unembedded)
     trace = Trace(
         places=places,
         decoder=recorder.trace_stack(),
-        unembedded=recorder.reader.unembedded.detach(),
+        unembedded=reader.unembedded.detach(),
         logits=readout.logits.detach(),
         uncapped=readout.uncapped.detach(),
         encoder=None if encoder is None else encoder.trace_stack(),
@@ -97,7 +98,7 @@ def read_out(model: Model, places: Places, inputs: Inputs) -> Readout:
 
     Nothing else is recorded. Whether there are gradients is the caller's choice.
     """
-    reader = Reader(model, places)
+    reader = Reader(model, places, model.has_foreign_code)
     with in_two_lines(model), keep_precision(model.dtype), reading(model, reader):
         readout = reader.read(run_inputs(model, inputs))
     require_finite_readout(model, readout)
@@ -115,12 +116,12 @@ class _Recorder:
         places: Places,
         plan: Plan,
         lengths: tuple[int, ...] | None,
-        frozen: FrozenRun | None = None,
+        frozen: FrozenRun | None,
+        reader: Reader | None = None,
     ) -> None:
-        self.model, self.stack, self.frozen = model, stack, frozen
+        self.model, self.stack, self.frozen, self.reader = model, stack, frozen, reader
         self.sublayers, self.lengths = stack.stack.sublayers, lengths
-        self.places, self.examples = places, len(places.ranges)
-        self.device = model.device
+        self.places, self.examples, self.device = places, len(places.ranges), model.device
         self.plan, self.store = plan, Store(len(stack.blocks), model.compute_dtype)
         self.streams: dict[int, Tensor] = {}
         """The residual streams that entered blocks, at all positions, until their block is reduced."""
@@ -129,7 +130,6 @@ class _Recorder:
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
         self.modules: set[nn.Module | None] = {None}
         """The attention modules of this stack; None stands for calls that do not say whose they are."""
-        self.reader = Reader(model, places)
 
     def see(self, call: AttentionCall) -> None:
         if call.module in self.modules:
@@ -138,7 +138,7 @@ class _Recorder:
     def hooks(self) -> Iterator[Any]:
         """Set the hooks, in the order in which they fire."""
         own = only_seeing(self.frozen)
-        if self.stack.causal and not self.plan.neurons:
+        if self.reader is not None and not self.reader.foreign and not self.plan.neurons:
             yield from hook_last_rows(self.model, self.places, self.frozen)
         for index, block in enumerate(self.stack.blocks):
             yield block.register_forward_pre_hook(own(self._enter(index)), with_kwargs=True)
@@ -161,7 +161,7 @@ class _Recorder:
                         keep = own(self._keep_read(index, order))
                         yield reader.register_forward_pre_hook(keep, with_kwargs=True)
             yield block.register_forward_hook(own(self._leave(index)))
-        if self.stack.causal:
+        if self.reader is not None:
             yield from hook_unembedding(self.model, self.reader)
 
     def trace_stack(self) -> StackTrace:

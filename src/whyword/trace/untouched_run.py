@@ -3,23 +3,22 @@
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
-from itertools import zip_longest
+from typing import cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..errors import ModelError
 from ..maths.proof import Identity, require_close, tolerance_of
-from ..models.model import Model, blocks_of
+from ..models.model import Model
 from ..models.run_modes import asking
 from .causality import require_causal
-from .network_state import is_intervened, look_again, note_foreign
+from .network_state import is_intervened, look_again, note_foreign, require_same_parts
 from .nudged_run import require_fixed_biases
 from .own_attention import name_attention
 from .precision import keep_precision
 from .readout import Inputs, Readout
-from .running import make_inputs, run_inputs
+from .running import call_network, make_inputs, run_inputs
 from .trace import Places, Plan, Trace
 
 __all__ = ["VERIFY", "must_run_alone", "notice_changes", "verify_reading", "verify_run"]
@@ -35,22 +34,23 @@ _FEW = 12
 """How many tokens tell whether it is: no more, since it takes two runs."""
 
 
-def notice_changes(model: Model) -> None:
+def notice_changes(model: Model) -> bool:
     """Forget what was compared where the network is not what it was then, and look again if it is causal.
 
+    Says whether there is code of a user's own.
     A changed mask, a hook, a patched module or another config may make it something else. What is looked up
     once when a network is loaded, its type and its blocks, must be the same.
     """
     if model.verify == "load" or is_intervened():
-        return
+        return model.has_foreign_code
     lengths = model.lengths
     state = look_again(model, lengths.state)
-    if state is None:
-        return
-    _require_same_parts(model)
-    lengths.read(model.config)
-    require_causal(model)
-    lengths.state = note_foreign(model, state)
+    if state is not None:
+        require_same_parts(model)
+        lengths.read(model.config)
+        require_causal(model)
+        lengths.state = note_foreign(state)
+    return bool(lengths.state.foreign)
 
 
 def must_run_alone(model: Model) -> bool:
@@ -58,28 +58,7 @@ def must_run_alone(model: Model) -> bool:
     if model.runs_alone or model.verify == "load" or is_intervened():
         return model.runs_alone
     state = look_again(model, model.lengths.state)
-    return state is not None and note_foreign(model, state).foreign
-
-
-def _require_same_parts(model: Model) -> None:
-    """Refuse a network whose type or blocks were changed after it was loaded."""
-    types = {each.dtype for each in model.network.parameters() if each.is_floating_point()}
-    if max(types, key=lambda each: torch.finfo(each).eps) != model.dtype:
-        now = " and ".join(sorted(str(each).removeprefix("torch.") for each in types))
-        raise ModelError(
-            f"{model.name} was {str(model.dtype).removeprefix('torch.')} when it was loaded; its weights are "
-            f"{now} now.",
-            "Convert the whole network first, then load it: whyword.load(network.to(torch.bfloat16)).",
-        )
-    blocks = blocks_of(model.decoder, model.architecture.decoder)
-    both = enumerate(zip_longest(blocks, model.blocks))
-    others = [str(index + 1) for index, (now, then) in both if now is not then]
-    if others:
-        raise ModelError(
-            f"Of the blocks of {model.name}, these are not what they were when it was loaded: "
-            f"{', '.join(others)}.",
-            "Load it again: whyword.load(network).",
-        )
+    return state is not None and note_foreign(state).foreign
 
 
 def verify_run(
@@ -126,7 +105,7 @@ def verify_reading(model: Model, places: Places, inputs: Inputs, readout: Readou
     """Compare logits that were read of several inputs with runs of some alone, where it was not done before.
 
     The first, the middle and the last are compared; where a user's own hooks act, all, every time. In half
-    precision all are run together, as they were: alone they would be rounded in another way.
+    precision all others are run together, as they were: alone they would be rounded in another way.
     """
     if model.verify == "load" or is_intervened():
         return
@@ -135,7 +114,7 @@ def verify_reading(model: Model, places: Places, inputs: Inputs, readout: Readou
     foreign = count > 1 and model.runs_alone
     if model.verify == "auto" and kind in compared and not foreign:
         return
-    together = model.exactness.itemsize <= 2
+    together = model.exactness.itemsize <= 2 and not foreign
     for example in [None] if together else range(count) if foreign else _choose_some(count):
         rows = slice(None) if example is None else slice(example * places.each, (example + 1) * places.each)
         with asking(model.network):
@@ -146,9 +125,14 @@ def verify_reading(model: Model, places: Places, inputs: Inputs, readout: Readou
             found=readout.logits[rows].detach(),
             expected=expected.to(readout.logits),
             scale=_scale(model, expected),
-            tolerance=tolerance_of(model.exactness),
+            tolerance=_allow(model, foreign),
         )
     compared.add(kind)
+
+
+def _allow(model: Model, foreign: bool) -> float:
+    """Return the error that two runs of other shapes may have: in half precision both are rounded."""
+    return (2 if foreign and model.exactness.itemsize <= 2 else 1) * tolerance_of(model.exactness)
 
 
 def _choose_some(count: int) -> list[int]:
@@ -208,7 +192,7 @@ def _verify_prefixes(model: Model, trace: Trace, prompts: Ids, sources: Ids | No
             found=trace.logits[row : row + 1],
             expected=expected.to(trace.logits),
             scale=_scale(model, expected),
-            tolerance=(2 if half else 1) * tolerance_of(model.exactness),
+            tolerance=_allow(model, foreign),
         )
 
 
@@ -277,9 +261,13 @@ def _run_untouched(
 ) -> Float[Tensor, "example position vocab"]:
     index = torch.tensor(positions, device=model.device)
     with keep_precision(model.dtype):
-        if "logits_to_keep" in inspect.signature(model.network.forward).parameters:  # a vocabulary is wide
-            return run_inputs(model, inputs, logits_to_keep=index).to(model.compute_dtype)
-        return run_inputs(model, inputs)[:, index].to(model.compute_dtype)
+        if model.has_foreign_code:  # it may look at the logits of all positions, or at the cache
+            logits = call_network(model, inputs).logits[:, index]
+        elif "logits_to_keep" in inspect.signature(model.network.forward).parameters:  # a vocabulary is wide
+            logits = run_inputs(model, inputs, logits_to_keep=index)
+        else:
+            logits = run_inputs(model, inputs)[:, index]
+    return cast(Tensor, logits).to(model.compute_dtype)
 
 
 def _scale(model: Model, logits: Float[Tensor, "position vocab"]) -> Tensor:
