@@ -92,12 +92,63 @@ def force(monkeypatch: pytest.MonkeyPatch, name: str, lanes: int = 16) -> None:
 
 
 def check(case: Case) -> None:
-    """Agree to 1e-5 of the largest entry of a row, of which all others are about as large."""
+    """Agree to 1e-5 of the largest entry of a row, of which all others are about as large, or of y itself."""
     found, expected = case.measure(), case.measure_plainly()
     assert found.dtype == (torch.float64 if case.whole.dtype == torch.float64 else torch.float32)
-    scale = expected.amax(-1, keepdim=True).clamp(min=1e-30)
+    whole = case.whole.double().abs().sum(-1, keepdim=True)
+    scale = torch.maximum(expected.amax(-1, keepdim=True), whole).clamp(min=1e-30)
     torch.testing.assert_close(found.double() / scale, expected / scale, rtol=0, atol=1e-5)
     assert torch.equal(found == 0, expected == 0)
+
+
+def share_plainly(case: Case) -> tuple[Tensor, Tensor]:
+    """Give shares in float64, and what their rounding is relative to."""
+    length = case.whole.double().abs().sum(-1, keepdim=True)
+    closeness = (length - case.measure_plainly()).clamp(min=0).tril(case.first or 0)
+    total = closeness.sum(-1, keepdim=True)
+    return closeness / total, length / total
+
+
+@pytest.mark.parametrize("chosen", IMPLEMENTATIONS)
+@pytest.mark.parametrize("layout", [0, 1, 3])
+@pytest.mark.parametrize("first", [0, 1, 30])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1, 1, 1), (2, 3, 5, 0, 70), (1, 12, 130, 0, 769), (3, 2, 17, 0, 64)]
+)
+def test_shares_of_a_row(
+    sizes: tuple[int, int, int, int, int],
+    first: int,
+    layout: int,
+    chosen: tuple[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    force(monkeypatch, *chosen)
+    torch.manual_seed(0)
+    case = make_case(sizes, first, layouts=(layout,) * 3)
+    assert case.residual is not None
+    case.residual.copy_(case.whole / 2)  # a part that is close; others are small
+    case.weights.div_(20)
+    found = kernel.measure_shares(case.weights, case.projected, case.whole, case.residual, first, Workspace())
+    expected, scale = share_plainly(case)
+    clear = scale[..., 0] < 1e4  # not rows in which all is 0 but for rounding
+    assert clear.double().mean() > 0.8
+    torch.testing.assert_close((found / scale)[clear], (expected / scale)[clear], rtol=0, atol=2e-5)
+    torch.testing.assert_close(found.sum(-1), torch.ones(found.shape[:2]))
+
+
+@pytest.mark.parametrize("chosen", IMPLEMENTATIONS)
+def test_a_row_of_which_no_part_is_close_is_itself_and_what_is_no_number_stays_so(
+    chosen: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    force(monkeypatch, *chosen)
+    case = make_case((1, 2, 4, 0, 10), 3)
+    case.projected.mul_(1e4)
+    assert case.residual is not None
+    case.residual.mul_(1e4)
+    case.whole[0, 2] = torch.nan
+    found = kernel.measure_shares(case.weights, case.projected, case.whole, case.residual, 3, Workspace())
+    torch.testing.assert_close(found[0, [0, 1, 3]], torch.eye(4, 7).roll(3, 1)[[0, 1, 3]])
+    assert found[0, 2, :6].isnan().all()
 
 
 @pytest.mark.parametrize("chosen", IMPLEMENTATIONS)

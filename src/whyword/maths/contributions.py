@@ -19,7 +19,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..models.workspace import Workspace
-from .kernel import measure_rest
+from .kernel import measure_rest, measure_shares
+from .shares import find_closeness, normalise
 
 __all__ = [
     "ROWS",
@@ -75,12 +76,8 @@ def contribute(
     """
     chunks = []
     for chunk in _slices(whole.shape[1], rows):
-        own = whole[:, chunk]
-        distances = measure_rest(
-            weigh(chunk), projected[:, :, : chunk.stop], own, residual[:, chunk], chunk.start, workspace
-        )
-        closeness = _find_closeness(distances, own)
-        chunks.append(_normalise(closeness.tril_(chunk.start), chunk.start))
+        seen, own = projected[:, :, : chunk.stop], whole[:, chunk]
+        chunks.append(measure_shares(weigh(chunk), seen, own, residual[:, chunk], chunk.start, workspace))
     return Contributions(tuple(chunks))
 
 
@@ -98,7 +95,7 @@ def contribute_rows(
     # A row's own source is measured again: the residual belongs to it.
     written = torch.einsum("eh,ehm->em", weights[rows, :, 0, own].to(whole), projected[rows, :, own])
     distances[rows, 0, own] = (whole[:, 0] - residual[:, 0] - written).abs().sum(-1)
-    closeness = _find_closeness(distances, whole)[:, 0]
+    closeness = find_closeness(distances, whole)[:, 0]
     closeness[torch.arange(closeness.shape[1], device=own.device) > own[:, None]] = 0
     total = closeness.sum(-1, keepdim=True)
     closeness[rows, own] += (total == 0)[:, 0]
@@ -128,8 +125,8 @@ def contribute_both_ways(
         )
         apart = (own - residual[:, chunk] - written).abs().sum(-1)
         distances.diagonal(chunk.start, 1, 2).copy_(apart)
-        closeness = _find_closeness(distances, own)
-        chunks.append(_normalise(_hide_padding(closeness, lengths), chunk.start))
+        closeness = find_closeness(distances, own)
+        chunks.append(normalise(_hide_padding(closeness, lengths), chunk.start))
     return Contributions(tuple(chunks))
 
 
@@ -147,20 +144,12 @@ def contribute_across(
     for chunk in _slices(whole.shape[1], rows):
         own = whole[:, chunk]
         distances = measure_rest(weigh(chunk), projected, own, None, None, workspace)
-        closeness = _hide_padding(_find_closeness(distances, own), lengths)
-        before = _find_closeness((own - residual[:, chunk]).abs().sum(-1, keepdim=True), own)
+        closeness = _hide_padding(find_closeness(distances, own), lengths)
+        before = find_closeness((own - residual[:, chunk]).abs().sum(-1, keepdim=True), own)
         total = closeness.sum(-1, keepdim=True) + before
         before, total = torch.where(total == 0, 1.0, before), torch.where(total == 0, 1.0, total)
         chunks.append(torch.cat([closeness, before], dim=2).div_(total))
     return Contributions(tuple(chunks))
-
-
-def _find_closeness(
-    distances: Float[Tensor, "example row source"], whole: Float[Tensor, "example row model"]
-) -> Float[Tensor, "example row source"]:
-    """Return max(0, ‖y‖₁ − ‖y − part‖₁), overwriting the distances ‖y − part‖₁."""
-    length = torch.linalg.vector_norm(whole, ord=1, dim=-1, keepdim=True)
-    return torch.sub(length, distances, out=distances).clamp_(min=0)
 
 
 def _hide_padding(
@@ -170,18 +159,6 @@ def _hide_padding(
     for own, length in zip(closeness, lengths, strict=True):
         own[:, length:] = 0
     return closeness
-
-
-def _normalise(
-    closeness: Float[Tensor, "example row source"], first: int
-) -> Float[Tensor, "example row source"]:
-    """Make rows sum to 1; a row without a positive entry becomes the identity row."""
-    total = closeness.sum(-1, keepdim=True)
-    if not total.all():
-        nothing = total == 0
-        closeness.diagonal(first, 1, 2).masked_fill_(nothing[:, :, 0], 1)
-        total = total + nothing
-    return closeness.div_(total)
 
 
 def _slices(stop: int, step: int) -> Iterator[slice]:

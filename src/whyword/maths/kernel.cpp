@@ -130,6 +130,36 @@ void share(Task &task, Size threads) {
     for (std::thread &helper : helpers) helper.join();
 }
 
+// Add up some numbers, sixteen of them side by side.
+template <class Number> INLINE float add_up(Size count, Number number) {
+    float sums[16] = {};
+    Size at = 0;
+    for (; at + 16 <= count; at += 16) for (int lane = 0; lane < 16; ++lane) sums[lane] += number(at + lane);
+    for (; at < count; ++at) sums[at % 16] += number(at);
+    return std::accumulate(sums, sums + 16, 0.0f);
+}
+
+// Turn the distances of all rows into shares, in their place: max(0, ‖y_i‖₁ − distance), visible sources sum to 1. A
+// row in which all are 0 becomes the identity row; NaN stays NaN.
+void share_out(const float *starts, float *rest, Size examples, Size rows, Size sources, Size padded, Size first) {
+    for (Size row = 0; row < examples * rows; ++row, starts += padded, rest += sources) {
+        const Size own = first + row % rows, seen = std::min(own + 1, sources);
+        const float length = add_up(padded, [=](Size at) { return starts[at] < 0 ? -starts[at] : starts[at]; });
+        for (Size j = 0; j < seen; ++j) rest[j] = length < rest[j] ? 0.0f : length - rest[j];
+        const float total = add_up(seen, [=](Size j) { return rest[j]; });
+        if (total == 0) rest[own] = 1.0f;
+        else for (Size j = 0; j < seen; ++j) rest[j] /= total;
+    }
+}
+
+PyObject *turn_into_shares(PyObject *, PyObject *arguments) {
+    const float *starts; float *rest; Size examples, rows, sources, padded, first;
+    if (!PyArg_ParseTuple(arguments, "KKnnnnn", &starts, &rest, &examples, &rows, &sources, &padded, &first))
+        return nullptr;
+    Py_BEGIN_ALLOW_THREADS share_out(starts, rest, examples, rows, sources, padded, first); Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 PyObject *measure_rest(PyObject *, PyObject *arguments) {
     static_assert(sizeof(void *) == sizeof(long long), "addresses are read as such");
     Task task; Size threads, lanes;
@@ -147,7 +177,11 @@ PyObject *measure_rest(PyObject *, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-PyMethodDef methods[] = {{"measure_rest", measure_rest, METH_VARARGS, nullptr}, {}};
+PyMethodDef methods[] = {
+    {"measure_rest", measure_rest, METH_VARARGS, nullptr},
+    {"turn_into_shares", turn_into_shares, METH_VARARGS, nullptr},
+    {},
+};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_kernel", nullptr, 0, methods};
 }  // namespace
 PyMODINIT_FUNC PyInit__kernel() { return PyModule_Create(&definition); }

@@ -15,12 +15,15 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..models.workspace import Workspace
+from .shares import find_closeness, normalise
 
-__all__ = ["implementation", "measure_rest"]
+__all__ = ["implementation", "measure_rest", "measure_shares"]
 
 _native: Any = None
 with suppress(ImportError):  # missing where whyword was installed without a compiler
     _native = import_module("whyword.maths._kernel")
+    if not hasattr(_native, "turn_into_shares"):  # built before the last change of kernel.cpp
+        _native = None
 _WORTH_A_THREAD = 2_000_000  # multiplications that take about as long as waking a thread
 _LANES = 16  # floats in the longest vectors that the CPU may have
 _PADDED = 64  # rows are padded to a multiple of this: no tile of the native kernel is wider
@@ -51,17 +54,48 @@ def measure_rest(
     self-attention); None: every source is visible and there is no residual (cross-attention). Half-precision
     inputs give float32.
     """
+    return _measure(weights, projected, whole, residual, first, workspace, shares=False)
+
+
+def measure_shares(
+    weights: Float[Tensor, "example head row source"],
+    projected: Float[Tensor, "example head source model"],
+    whole: Float[Tensor, "example row model"],
+    residual: Float[Tensor, "example row model"],
+    first: int,
+    workspace: Workspace,
+) -> Float[Tensor, "example row source"]:
+    """Return max(0, ‖y_i‖₁ − what `measure_rest` returns) for all visible pairs, as shares: rows sum to 1."""
+    return _measure(weights, projected, whole, residual, first, workspace, shares=True)
+
+
+def _measure(
+    weights: Tensor,
+    projected: Tensor,
+    whole: Tensor,
+    residual: Tensor | None,
+    first: int | None,
+    workspace: Workspace,
+    shares: bool,
+) -> Tensor:
     dtype = torch.float64 if whole.dtype == torch.float64 else torch.float32
     weights, projected, whole = weights.to(dtype), projected.to(dtype), whole.to(dtype)
     own = whole if residual is None else whole - residual.to(dtype)
     first = weights.shape[3] if first is None else first  # every source comes before the first row
-    native = implementation() == "native" and dtype == torch.float32 and whole.device.type == "cpu"
-    measure = _measure_natively if native else _measure_in_tiles
-    return measure(weights, projected, whole, own, first, workspace)
+    if implementation() == "native" and dtype == torch.float32 and whole.device.type == "cpu":
+        return _measure_natively(weights, projected, whole, own, first, workspace, shares)
+    rest = _measure_in_tiles(weights, projected, whole, own, first, workspace)
+    return normalise(find_closeness(rest, whole).tril_(first), first) if shares else rest
 
 
 def _measure_natively(
-    weights: Tensor, projected: Tensor, whole: Tensor, own: Tensor, first: int, workspace: Workspace
+    weights: Tensor,
+    projected: Tensor,
+    whole: Tensor,
+    own: Tensor,
+    first: int,
+    workspace: Workspace,
+    shares: bool,
 ) -> Tensor:
     (examples, _, rows, sources), width = weights.shape, whole.shape[2]
     starts = workspace.take("starts", [2, examples, rows, -(-width // _PADDED) * _PADDED], whole)
@@ -74,6 +108,9 @@ def _measure_natively(
     sizes = (*weights.shape, width), starts.shape[3], first
     threads = min(torch.get_num_threads(), weights.numel() * width // _WORTH_A_THREAD)
     _native.measure_rest(*inputs, starts.data_ptr(), rest.data_ptr(), *sizes, threads, _LANES)
+    if shares:
+        shape = examples, rows, sources, starts.shape[3], first
+        _native.turn_into_shares(starts.data_ptr(), rest.data_ptr(), *shape)
     return rest
 
 
