@@ -1,7 +1,8 @@
 """Record: run the network once and keep only what later stages need."""
 
+from .logit_reading import read_out
 from .readout import Inputs, Readout
-from .recorder import read_out, record
+from .recorder import record
 from .running import generate, pad
 from .trace import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace
 

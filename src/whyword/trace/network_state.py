@@ -47,7 +47,8 @@ __all__ = [
 _OWN = frozenset(vars(nn.Module()))
 """Attributes of every module: its parameters, buffers, hooks and modules, which are listed on their own, and
 what is of no matter for what it computes."""
-_HOLDING = ("_modules", "_parameters", "_buffers", "_forward_hooks", "_forward_pre_hooks")
+_LOOKED_AT = {"training", "_modules", "_parameters", "_buffers", "_forward_hooks", "_forward_pre_hooks"}
+"""Those of them that must be the same objects."""
 _SHARED_FILES = (
     "transformers.masking_utils",
     "transformers.integrations.sdpa_attention",
@@ -146,14 +147,14 @@ def _are_same(found: Iterable[Any], known: Sequence[Any]) -> bool:
 
 def _find_places(modules: tuple[nn.Module, ...]) -> _Places:
     attributes = tuple(map(vars, modules))
-    named = [[name for name in each if name not in _OWN] for each in attributes]
-    held = (each[name] for each, names in zip(attributes, named, strict=True) for name in names)
+    named = [[name for name in each if name in _LOOKED_AT or name not in _OWN] for each in attributes]
+    held = (each[name] for each in attributes for name in each if name not in _OWN)
     configs = {id(config): config for each in attributes if (config := each.get("config"))}
     parameters, buffers = [each._parameters for each in modules], [each._buffers for each in modules]
     hooks = [*(each._forward_pre_hooks for each in modules), *(each._forward_hooks for each in modules)]
     return _Places(
         modules,
-        tuple(itemgetter("training", *_HOLDING, *names) for names in named),
+        tuple(itemgetter(*names) for names in named),
         parameters=tuple(filter(None, parameters)),
         buffers=tuple(filter(None, buffers)),
         hooks=tuple(filter(None, hooks)),

@@ -20,20 +20,21 @@ from ..models.model import LoadedStack, Model, find_down, find_experts, module_a
 from ..runs.progress import report
 from .attention import AttentionCall
 from .direct_attention import ReturnedWeights, cut_values, find_weights
-from .finite import require_finite, require_finite_readout, require_finite_weights
+from .finite import require_finite, require_finite_weights
 from .frozen_run import FrozenRun
 from .heap_holes import LARGE
-from .hooks import hook_last_rows, hook_unembedding, noting, only_seeing, reading
+from .hooks import hook_last_rows, hook_unembedding, noting, only_seeing
 from .own_attention import find_eager, uses_interface, watch_attention
 from .precision import keep_precision
-from .readout import Inputs, Reader, Readout
+from .readout import Reader
 from .reduction import Reduction, Weigher
-from .running import explaining_failure, in_two_lines, make_inputs, run_inputs
+from .running import explaining_failure, make_inputs, run_inputs
 from .store import Store, require_called, require_one_stream
 from .trace import AttentionTrace, MlpTrace, Places, Plan, StackTrace, Trace, Weighed
-from .untouched_run import notice_changes, verify_reading, verify_run
+from .untouched_run import notice_changes, verify_run
+from .weight_proof import WeightProof
 
-__all__ = ["read_out", "record"]
+__all__ = ["record"]
 
 
 @torch.no_grad()
@@ -93,19 +94,6 @@ def record(
     return trace
 
 
-def read_out(model: Model, places: Places, inputs: Inputs) -> Readout:
-    """Run the network on any inputs and read its logits at a range of positions of each example.
-
-    Nothing else is recorded. Whether there are gradients is the caller's choice.
-    """
-    reader = Reader(model, places, model.has_foreign_code)
-    with in_two_lines(model), keep_precision(model.dtype), reading(model, reader):
-        readout = reader.read(run_inputs(model, inputs))
-    require_finite_readout(model, readout)
-    verify_reading(model, places, inputs, readout)
-    return readout
-
-
 class _Recorder:
     """Gathers the trace of one stack from hooks; lives for one run."""
 
@@ -130,6 +118,7 @@ class _Recorder:
         self.projections: dict[nn.Module, tuple[Tensor, Tensor]] = {}
         self.modules: set[nn.Module | None] = {None}
         """The attention modules of this stack; None stands for calls that do not say whose they are."""
+        self.proof = WeightProof(model.dtype)
 
     def see(self, call: AttentionCall) -> None:
         if call.module in self.modules:
@@ -166,6 +155,7 @@ class _Recorder:
 
     def trace_stack(self) -> StackTrace:
         """Return the trace of the stack, after the run."""
+        self.proof.prove()
         store = self.store
         return StackTrace(
             stream_in=store.of_all("stream in"),
@@ -234,7 +224,8 @@ class _Recorder:
                 self.frozen.take_weigher(weigher, self.stack, sublayer.cross)
             require_called(sublayer.output, self.stack.name_block(index), module in self.projections)
             context, output = self.projections.pop(module)
-            reduction = Reduction(self.model, self.stack, index, sublayer, weigher, context, output)
+            given = weigher, context, output, self.proof
+            reduction = Reduction(self.model, self.stack, index, sublayer, *given)
             if index < self.plan.rolled_blocks:
                 self._keep_chunks(f"rolled {order}", index, reduction.roll(self.plan.chunk))
             if index < self.plan.mixed_blocks:

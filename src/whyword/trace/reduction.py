@@ -11,12 +11,12 @@ from torch.nn.functional import pad
 from ..errors import ModelError
 from ..maths.contributions import Contributions, contribute, contribute_across, contribute_both_ways
 from ..maths.head_sums import prove_heads
-from ..maths.proof import Identity, require_close, tolerance_of
 from ..models.architecture import Attention
 from ..models.model import LoadedStack, Model
 from .attention import AttentionCall
 from .direct_attention import ReturnedWeights
 from .trace import Places
+from .weight_proof import WeightProof
 from .written_parts import AttentionOutput, write_parts
 
 __all__ = ["Mixed", "Reduction", "Weigher"]
@@ -50,6 +50,8 @@ class Reduction:
     context: Float[Tensor, "example stream written"]
     """What the model's own attention gave, heads side by side, before the output projection."""
     output: Float[Tensor, "example stream model"]
+    proof: WeightProof
+    """Takes what is compared when the network has run."""
 
     def __post_init__(self) -> None:
         sources, positions = self.weigher.value.shape[2], self.context.shape[1]
@@ -166,13 +168,11 @@ class Reduction:
         context = self.context[:, rows].to(weights.dtype)
         context = context.view(*context.shape[:2], heads, -1)
         direction, length = _fixed_direction(context.shape[3], weights.dtype, weights.device)
-        require_close(
-            Identity.WEIGHTS,
+        self.proof.gather(
             self._name,
             found=(along[:, :, None] @ weights.transpose(2, 3))[:, :, 0],  # this way round it is fastest
             expected=(context @ direction).transpose(1, 2),
             scale=longest * length,
-            tolerance=tolerance_of(self.model.dtype),
         )
 
 
