@@ -119,14 +119,14 @@ def open_to_diagnose(
     if not config.is_encoder_decoder:
         refuse(config, "A model of this config")
     network = make_small(config).to(read_dtype(dtype or "float32"))
-    return replace(open_model(network), name=name_source(found))
+    return replace(open_model(network), base_name=name_source(found))
 
 
 def diagnose_families(dtype: str = "float64") -> Iterator[Diagnosis]:
     """Diagnose a small model of every catalogued family."""
     names = [*find_present(), *TRANSLATORS]
     for done, name in enumerate(names):
-        model = replace(open_model(build(name, read_dtype(dtype))), name=name)
+        model = replace(open_model(build(name, read_dtype(dtype))), base_name=name)
         yield diagnose(model, "random, small")
         report("families", done + 1, len(names))
 

@@ -1,6 +1,7 @@
 """Adapters beside the layers of a network (PEFT): which are active, and folders that hold one."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,10 +17,14 @@ __all__ = [
     "find_adapters",
     "is_hub_name",
     "load_adapter",
+    "name_base",
     "name_with_adapters",
+    "refuse_partial_adapters",
 ]
 
 CONFIG = "adapter_config.json"
+LOADED = "default"
+"""What peft calls an adapter that is loaded from a folder."""
 _WEIGHTS = "adapter_model.safetensors"
 _FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 """What is fetched of an adapter: no pickles, no code."""
@@ -33,6 +38,8 @@ class Adapter:
     kind: str
     """LoRA, DoRA, rsLoRA, IA3 …"""
     rank: int | None
+    partial: bool = False
+    """Whether it acts only after certain tokens, which are looked for outside of the network (aLoRA)."""
 
     def __str__(self) -> str:
         rank = "" if self.rank is None else f", rank {self.rank}"
@@ -51,14 +58,16 @@ class AdapterFolder:
     revision: str | None
 
 
-def find_adapters(network: Any) -> tuple[Adapter, ...]:
+def find_adapters(network: Any, modules: Iterable[Any] | None = None) -> tuple[Adapter, ...]:
     """List the adapters that act in a network: active ones that are neither merged nor switched off."""
     configs = getattr(getattr(network, "classifier", network), "peft_config", None)
     if not isinstance(configs, dict):
         return ()
     active: dict[str, None] = {}
-    for module in network.modules():
-        names = getattr(module, "active_adapters", None)
+    for module in network.modules() if modules is None else modules:
+        if not hasattr(type(module), "active_adapters"):  # quicker than to ask the module
+            continue
+        names = module.active_adapters
         if not isinstance(names, list) or getattr(module, "disable_adapters", False) is True:
             continue
         merged = getattr(module, "merged_adapters", [])
@@ -71,16 +80,33 @@ def _describe(name: str, config: Any) -> Adapter:
     if kind == "LORA":
         kind = "DoRA" if config.use_dora else "rsLoRA" if config.use_rslora else "LoRA"
     rank = getattr(config, "r", None)
-    return Adapter(name, kind, rank if isinstance(rank, int) else None)
+    partial = bool(getattr(config, "alora_invocation_tokens", None))
+    return Adapter(name, "aLoRA" if partial else kind, rank if isinstance(rank, int) else None, partial)
 
 
-def name_with_adapters(name: str, network: Any, folder: AdapterFolder | None = None) -> str:
-    """Name a model with the adapters that act in it; one from a folder is named by that, and by its base."""
-    adapters = find_adapters(network)
-    if folder is not None:
-        name = Path(folder.base).name if Path(folder.base).exists() else folder.base
-        adapters = tuple(replace(each, name=folder.name) for each in adapters)
-    return " + ".join([name, *map(str, adapters)])
+def refuse_partial_adapters(network: Any, modules: Iterable[Any] | None = None) -> None:
+    """Refuse adapters that act only after some tokens: the network alone runs without them."""
+    for adapter in find_adapters(network, modules):
+        if adapter.partial:
+            raise ModelError(
+                f"The adapter {adapter.name!r} (aLoRA) acts only after its invocation tokens, which the "
+                "network inside does not look for: it would be explained without the adapter.",
+                "Explain a model whose adapters act at every position (LoRA, DoRA, IA3), or the base model: "
+                "disable_adapter_layers() or unload().",
+            )
+
+
+def name_base(name: str, folder: AdapterFolder | None) -> str:
+    """Name a model without its adapters; that of an adapter in a folder by its base."""
+    if folder is None:
+        return name
+    return Path(folder.base).name if Path(folder.base).exists() else folder.base
+
+
+def name_with_adapters(name: str, adapters: Iterable[Adapter], folder: str | None) -> str:
+    """Name a model with the adapters that act in it; one from a folder by the name of that."""
+    said = (replace(each, name=folder) if folder and each.name == LOADED else each for each in adapters)
+    return " + ".join([name, *map(str, said)])
 
 
 def find_adapter_folder(source: str | Path) -> AdapterFolder | None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 from ..runs.foreign_code import has_foreign_code
+from .adapters import find_adapters, name_with_adapters
 from .architecture import Architecture, Mlp, Sublayer
 from .asked_matrices import AskedMatrices
 from .classifier import DecoderClassifier
@@ -46,8 +47,8 @@ class Model:
     tokenizer: Any | None
     """Its tokenizer, or None: then prompts, targets and foils are token ids."""
     architecture: Architecture
-    name: str
-    """What was loaded, for people and documents."""
+    base_name: str
+    """What was loaded, without the adapters that act in it."""
     special_ids: frozenset[int] = frozenset()
     """Tokens that mark structure rather than text."""
     verify: str = "auto"
@@ -56,6 +57,10 @@ class Model:
     """What stands before a text: see `load`."""
     stored: torch.dtype | None = None
     """The type of the checkpoint, where the weights were converted since the CPU is slow at it."""
+    wrappers: tuple[nn.Module, ...] = ()
+    """What the network was wrapped in when it was loaded: compiled, parallel, with adapters."""
+    adapter_name: str | None = None
+    """What the adapter is called that was loaded from a folder, or from the hub."""
 
     def __repr__(self) -> str:
         reader = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
@@ -63,6 +68,16 @@ class Model:
             f"<Model {self.name}: {type(self.network).__name__}, {len(self.blocks)} blocks, {self.dtype}, "
             f"{self.device}, {reader}, described as {self.architecture.name}>"
         )
+
+    @property
+    def name(self) -> str:
+        """What is explained, for people and documents: with the adapters that act in it now."""
+        adapters = find_adapters(self.network, self.modules) if self._may_have_adapters else ()
+        return name_with_adapters(self.base_name, adapters, self.adapter_name)
+
+    @property
+    def _may_have_adapters(self) -> bool:
+        return hasattr(getattr(self.network, "classifier", self.network), "peft_config")
 
     def starting_with(self, start: str) -> "Model":
         """Return the model with something else before a text; itself, as it is, where that is the same."""

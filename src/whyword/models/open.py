@@ -9,7 +9,14 @@ from typing import Any
 import torch
 
 from ..errors import ModelError
-from .adapters import AdapterFolder, find_adapter_folder, is_hub_name, load_adapter, name_with_adapters
+from .adapters import (
+    AdapterFolder,
+    find_adapter_folder,
+    is_hub_name,
+    load_adapter,
+    name_base,
+    refuse_partial_adapters,
+)
 from .architecture import Architecture
 from .bundled.fetch import FETCHABLE, fetch
 from .catalogue import describe, refuse
@@ -42,13 +49,14 @@ def open_model(
     if isinstance(source, str | Path):
         folder = find_adapter_folder(source)
         opened, found = _open_source(str(source), folder, dtype, allowed)
-        network, _ = unwrap(opened)
+        unwrapped = unwrap(opened)
+        network = unwrapped.network
         if dtype is None and device in (None, "cpu", torch.device("cpu")):
             network, stored = to_float32(network)
         name = name_source(source)
     else:
-        inner, found = unwrap(source)
-        network = _require_network(inner)
+        unwrapped = unwrap(source)
+        network, found = _require_network(unwrapped.network), unwrapped.tokenizer
         name = str(getattr(network.config, "_name_or_path", "") or type(network).__name__)
         if (dtype is not None and network.dtype != read_dtype(dtype)) or device is not None:
             raise ModelError(
@@ -62,9 +70,11 @@ def open_model(
         if device is not None:
             network = network.to(device)
         network = as_language_model(network)
-        name = name_with_adapters(name, network, folder)
+        refuse_partial_adapters(network)
         tokenizer = found if tokenizer is None else adapt_tokenizer(tokenizer)
-        return replace(_fit(network, tokenizer, architecture, name), stored=stored)
+        model = _fit(network, tokenizer, architecture, name_base(name, folder))
+        folder_name = None if folder is None else folder.name
+        return replace(model, stored=stored, wrappers=unwrapped.wrappers, adapter_name=folder_name)
 
 
 def _fit(network: Any, tokenizer: Any, architecture: Architecture | None, name: str) -> Model:
@@ -80,7 +90,7 @@ def _fit(network: Any, tokenizer: Any, architecture: Architecture | None, name: 
         network=network,
         tokenizer=tokenizer,
         architecture=architecture,
-        name=name,
+        base_name=name,
         special_ids=find_special_ids(tokenizer),
     )
 

@@ -81,15 +81,16 @@ class _Packed:
     network: Any
     tokenizer: Any
     architecture: Any
-    name: str
+    base_name: str
+    adapter_name: str | None
     verify: str
     start: str
     stored: Any
 
     @classmethod
     def pack(cls, model: "Model") -> "_Packed":
-        fields = (model.network, model.tokenizer, model.architecture, model.name)
-        return cls(*fields, model.verify, model.start, model.stored)
+        fields = (model.network, model.tokenizer, model.architecture, model.base_name)
+        return cls(*fields, model.adapter_name, model.verify, model.start, model.stored)
 
     def unpack(self) -> "Model":
         from .loading import load
@@ -101,7 +102,7 @@ class _Packed:
             verify=self.verify,
             start=self.start,
         )
-        return replace(found, name=self.name, stored=self.stored)
+        return replace(found, base_name=self.base_name, adapter_name=self.adapter_name, stored=self.stored)
 
 
 def other_weights(name: str, found: str, expected: str) -> ModelError:

@@ -20,6 +20,7 @@ __all__ = [
     "find_foreign",
     "has_foreign_code",
     "has_foreign_parts",
+    "is_foreign",
     "is_from_library",
     "list_read",
     "unwrap",
@@ -62,7 +63,7 @@ def has_foreign_code(modules: "Iterable[nn.Module]") -> bool:
     for module in modules:
         special = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
         asked[module if special else type(module)] = module
-    return any(map(_is_foreign, every)) or any(map(find_foreign, asked.values()))
+    return any(map(is_foreign, every)) or any(map(find_foreign, asked.values()))
 
 
 def find_foreign(module: "nn.Module") -> list[Function]:
@@ -71,7 +72,7 @@ def find_foreign(module: "nn.Module") -> list[Function]:
     if own is None and is_from_library(module):
         own = type(module).forward  # somebody may have patched the class
     hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
-    return [each for each in (own, *hooks) if each is not None and _is_foreign(each)]
+    return [each for each in (own, *hooks) if each is not None and is_foreign(each)]
 
 
 def is_from_library(module: "nn.Module") -> bool:
@@ -91,8 +92,8 @@ def has_foreign_parts(modules: "Iterable[nn.Module]", called: Iterable[Any]) -> 
     functions = (each for each in map(_open_method, called) if isinstance(each, FunctionType))
     return (
         not all(_is_known(kind.__module__, _CALLED) for kind in classes | weights)
-        or any(_is_foreign(value) for module in modules for value in _list_held(module))
-        or any(_is_foreign(function, _CALLED) for function in functions)
+        or any(is_foreign(value) for module in modules for value in _list_held(module))
+        or any(is_foreign(function, _CALLED) for function in functions)
     )
 
 
@@ -110,7 +111,7 @@ def _open_method(value: Any) -> Any:
     return getattr(value, "fget", None) or getattr(value, "__func__", value)
 
 
-def _is_foreign(function: Function, besides: frozenset[str] = frozenset()) -> bool:
+def is_foreign(function: Function, besides: frozenset[str] = frozenset()) -> bool:
     """Say whether no library wrote a function, or what it was wrapped around; `besides`: more libraries."""
     plain = unwrap(function)
     named = getattr(plain, "__module__", None) or type(plain).__module__
@@ -118,7 +119,7 @@ def _is_foreign(function: Function, besides: frozenset[str] = frozenset()) -> bo
     if not _is_known(named, besides) or not _is_known(written or named, besides):
         return True
     inner = getattr(function, "__wrapped__", None) or getattr(plain, "__wrapped__", None)
-    return inner is not None and _is_foreign(inner, besides)
+    return inner is not None and is_foreign(inner, besides)
 
 
 def _is_known(name: str, besides: frozenset[str] = frozenset()) -> bool:

@@ -10,8 +10,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..maths.proof import Identity, require_close, tolerance_of
+from ..models.adapters import refuse_partial_adapters
 from ..models.model import Model
 from ..models.run_modes import asking
+from ..models.unwrapping import require_plain_wrappers
 from .causality import require_causal
 from .network_state import is_intervened, look_again, note_foreign, require_same_parts
 from .nudged_run import require_fixed_biases
@@ -43,10 +45,12 @@ def notice_changes(model: Model) -> bool:
     """
     if model.verify == "load" or is_intervened():
         return model.has_foreign_code
+    require_plain_wrappers(model.wrappers)
     lengths = model.lengths
     state = look_again(model, lengths.state)
     if state is not None:
         require_same_parts(model)
+        refuse_partial_adapters(model.network, model.modules)
         lengths.read(model.config)
         require_causal(model)
         lengths.state = note_foreign(state)
