@@ -6,37 +6,28 @@ of such a network are run one by one. What it reads decides what it does: a run 
 strength or another vector.
 """
 
-import dis
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
-from types import CodeType, FunctionType, ModuleType
+from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
+
+from .known_libraries import CALLED, is_known
+from .read_values import unwrap
 
 if TYPE_CHECKING:
     from torch import nn
 
 __all__ = [
     "find_foreign",
+    "find_global_hooks",
+    "find_patched",
     "has_foreign_code",
     "has_foreign_parts",
     "is_foreign",
     "is_from_library",
-    "list_read",
-    "unwrap",
 ]
 
-_LIBRARIES = frozenset(
-    {
-        *("accelerate", "bitsandbytes", "deepspeed", "functools", "gptqmodel", "hqq", "liger_kernel"),
-        *("optimum", "peft", "torch", "torchao", "transformers", "transformers_modules", "whyword"),
-    }
-)
-"""Their hooks fetch weights, or note what is asked for, and their layers are written for batches."""
-_CALLED = sys.stdlib_module_names | {
-    *("causal_conv1d", "einops", "flash_attn", "huggingface_hub", "mamba_ssm", "numpy", "safetensors")
-}
-"""What modelling files call besides, and what classes of libraries are made of."""
 _OWN = frozenset(
     {
         *("_backward_hooks", "_backward_pre_hooks", "_buffers", "_forward_hooks", "_forward_pre_hooks"),
@@ -45,9 +36,13 @@ _OWN = frozenset(
     }
 )
 """Attributes of every module: what acts on no prompt, or is asked for on its own."""
-_WRITES = frozenset({"STORE_DEREF", "STORE_ATTR", "STORE_GLOBAL", "DELETE_ATTR"})
-_FILLS = frozenset({"add", "append", "appendleft", "clear", "copy_", "extend", "insert", "pop", "update"})
-"""Methods that change what a container holds."""
+_SHARED_FILES = (
+    "torch.nn.functional",
+    "transformers.activations",
+    "transformers.integrations.sdpa_attention",
+    "transformers.masking_utils",
+)
+"""Python modules whose functions many modelling files call."""
 Function = Callable[..., Any]
 
 
@@ -56,14 +51,44 @@ def has_foreign_code(modules: "Iterable[nn.Module]") -> bool:
 
     Of modules that have nothing of their own, one of each class is asked: adapters make them thousands.
     """
-    import torch.nn.modules.module as torch_module
-
-    every = (*torch_module._global_forward_pre_hooks.values(), *torch_module._global_forward_hooks.values())
     asked: dict[Any, nn.Module] = {}
     for module in modules:
         special = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
         asked[module if special else type(module)] = module
-    return any(map(is_foreign, every)) or any(map(find_foreign, asked.values()))
+    return bool(find_global_hooks()) or any(map(find_foreign, asked.values()))
+
+
+def find_global_hooks() -> list[Function]:
+    """List the hooks of all modules whatever that no library wrote."""
+    import torch.nn.modules.module as torch_module
+
+    every = (*torch_module._global_forward_pre_hooks.values(), *torch_module._global_forward_hooks.values())
+    return [each for each in every if is_foreign(each)]
+
+
+def find_patched(modules: "Iterable[nn.Module]") -> list[tuple[str, Any]]:
+    """List what somebody has put in the place of functions of a library, by place.
+
+    These are methods of the classes of a network, and functions of the files that these are written in.
+    """
+    classes = {base: None for module in modules for base in type(module).__mro__}
+    files = sorted({*_SHARED_FILES, *(kind.__module__ for kind in classes)})
+    places: list[tuple[str, Any]] = [(f"{kind.__module__}.{kind.__qualname__}", kind) for kind in classes]
+    places += [(name, sys.modules[name]) for name in files if name in sys.modules]
+    known = ((name, vars(place)) for name, place in places if is_known(name))
+    return [
+        (f"{place}.{name}", function)
+        for place, held in known
+        for name, function in sorted((name, _open_method(value)) for name, value in held.items())
+        if _is_put_there(place, name, function)
+    ]
+
+
+def _is_put_there(place: str, name: str, function: Any) -> bool:
+    """Say whether a function was put in the place of a library's own."""
+    if isinstance(function, partial):  # modelling files have none
+        return place.startswith("transformers.models.")
+    return isinstance(function, FunctionType) and is_foreign(function, CALLED)
 
 
 def find_foreign(module: "nn.Module") -> list[Function]:
@@ -77,7 +102,7 @@ def find_foreign(module: "nn.Module") -> list[Function]:
 
 def is_from_library(module: "nn.Module") -> bool:
     """Say whether a known library wrote a module."""
-    return _is_known(type(module).__module__)
+    return is_known(type(module).__module__)
 
 
 def has_foreign_parts(modules: "Iterable[nn.Module]", called: Iterable[Any]) -> bool:
@@ -91,9 +116,9 @@ def has_foreign_parts(modules: "Iterable[nn.Module]", called: Iterable[Any]) -> 
     weights = {type(weight) for module in modules for weight in module._parameters.values()}
     functions = (each for each in map(_open_method, called) if isinstance(each, FunctionType))
     return (
-        not all(_is_known(kind.__module__, _CALLED) for kind in classes | weights)
+        not all(is_known(kind.__module__, CALLED) for kind in classes | weights)
         or any(is_foreign(value) for module in modules for value in _list_held(module))
-        or any(is_foreign(function, _CALLED) for function in functions)
+        or any(is_foreign(function, CALLED) for function in functions)
     )
 
 
@@ -116,92 +141,7 @@ def is_foreign(function: Function, besides: frozenset[str] = frozenset()) -> boo
     plain = unwrap(function)
     named = getattr(plain, "__module__", None) or type(plain).__module__
     written = getattr(plain, "__globals__", {}).get("__name__")  # `functools.wraps` copies the other name
-    if not _is_known(named, besides) or not _is_known(written or named, besides):
+    if not is_known(named, besides) or not is_known(written or named, besides):
         return True
     inner = getattr(function, "__wrapped__", None) or getattr(plain, "__wrapped__", None)
     return inner is not None and is_foreign(inner, besides)
-
-
-def _is_known(name: str, besides: frozenset[str] = frozenset()) -> bool:
-    """Say whether a Python module belongs to a known library."""
-    library = name.partition(".")[0]
-    return library in _LIBRARIES or library in besides
-
-
-def unwrap(function: Any) -> Any:
-    """Return the function inside a `functools.partial` or a method."""
-    plain = getattr(function, "func", function)
-    return getattr(plain, "__func__", plain)
-
-
-def list_read(function: Any) -> Iterator[tuple[str, Any]]:
-    """List what a function reads besides its arguments and does not write itself, by name.
-
-    These are its defaults, what it closes over, its global variables, and the attributes of its object. What
-    it fills, a list of what it has seen for instance, is left out.
-    """
-    if hasattr(function, "func"):  # of functools.partial
-        yield from _name_each("argument", function.args)
-        yield from sorted(function.keywords.items())
-    plain = unwrap(function)
-    holder = getattr(getattr(function, "func", function), "__self__", None)
-    if not isinstance(plain, FunctionType):  # an object that can be called
-        plain, holder = vars(type(plain)).get("__call__"), plain
-    if not isinstance(plain, FunctionType):
-        return
-    written, fills = _find_written(plain.__code__)
-    read: dict[str, Any] = dict(_name_each("default", plain.__defaults__ or ()))
-    read |= plain.__kwdefaults__ or {}
-    read |= {name: plain.__globals__[name] for name in plain.__code__.co_names if name in plain.__globals__}
-    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
-        try:
-            read[name] = cell.cell_contents
-        except ValueError:  # it is empty yet
-            continue
-    if holder is not None and not hasattr(holder, "_parameters"):
-        methods = _list_methods(type(holder), plain.__code__)
-        for code in methods:
-            more, filled = _find_written(code)
-            written, fills = written | more, fills or filled
-        read |= {f"self.{name}": value for name, value in vars(holder).items() if name not in written}
-    for name, value in read.items():
-        if name not in written and not isinstance(value, ModuleType | type) and _is_kept(value, fills):
-            yield name, value
-
-
-def _name_each(name: str, values: Any) -> list[tuple[str, Any]]:
-    """Give values a name each."""
-    return [(f"{name} {place}", value) for place, value in enumerate(values)]
-
-
-def _is_kept(value: Any, fills: bool) -> bool:
-    """Say whether a value can be told from another: not what is filled, nor what has no value of its own."""
-    if isinstance(value, list | dict | set):
-        return not fills
-    return value is None or isinstance(value, bool | int | float | str | tuple) or hasattr(value, "dtype")
-
-
-def _list_methods(kind: type, code: CodeType) -> list[CodeType]:
-    """List the code of the methods of an object that one of them calls, and that these call."""
-    found, waiting = dict[CodeType, None](), [code]
-    while waiting:
-        names = (*waiting.pop().co_names, "__call__")  # which is called without its name
-        for method in (getattr(kind, name, None) for name in names):
-            own = getattr(method, "__code__", None)
-            if own is not None and own not in found:
-                found[own] = None
-                waiting.append(own)
-    return list(found)
-
-
-@lru_cache(maxsize=256)
-def _find_written(code: CodeType) -> tuple[frozenset[str], bool]:
-    """Name what a function writes that outlives its call; say whether it fills a container."""
-    steps = list(dis.get_instructions(code))
-    written = {str(step.argval) for step in steps if step.opname in _WRITES}
-    fills = any(step.opname == "STORE_SUBSCR" for step in steps) or bool(_FILLS & {*code.co_names})
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            more, filled = _find_written(inner)
-            written, fills = written | more, fills or filled
-    return frozenset(written), fills
