@@ -28,7 +28,7 @@ import torch
 from hypothesis import settings
 
 import whyword
-from whyword.runs import foreign_code
+from whyword.runs import known_libraries
 
 import toy_tokenizers
 from families import DISTINCT, FAMILIES, build
@@ -107,7 +107,8 @@ def load_family(name: str) -> whyword.Model:
 @pytest.fixture
 def as_in_a_library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take hooks of a test for those of a library: prompts are run together, and compared now and then."""
-    monkeypatch.setattr(foreign_code, "_LIBRARIES", foreign_code._LIBRARIES | {request.module.__name__})
+    known = known_libraries._LIBRARIES | {request.module.__name__}
+    monkeypatch.setattr(known_libraries, "_LIBRARIES", known)
 
 
 @pytest.fixture(scope="module")

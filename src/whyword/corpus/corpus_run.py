@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..attribute.methods import DEFAULT_METHOD, find_methods
 from ..errors import InputError
-from ..pipeline.model_source import find_model, other_weights
+from ..pipeline.model_source import find_model, other_weights, share_source
 from ..results.token_groups import UNITS
 from ..runs.engine import Engine, Job, Workers, choose_engine
 from ..runs.memory_size import read_size
@@ -102,15 +102,16 @@ def run(
     journal = folder / name_journal(part)
     _make_folder(folder)
     with write_file_alone(journal), chosen.working():
-        if chosen.alone:
-            found = replace(found, source=found.open())  # loaded once, for both of what follows
+        # alone it is loaded once, for both of what follows
+        found = replace(found, source=found.open()) if chosen.alone else share_source(found)
         begin = partial(_begin, folder, index, settings, crew)
         work = ShardWork(found, index.carried, settings)
-        if chosen.alone or is_begun(folder):  # other weights or settings are refused before any work
+        begun = chosen.alone or is_begun(folder)
+        if begun:  # other weights or settings are refused before any work
             model_now = chosen.call(work.describe)
             begin(model_now)
             work = replace(work, model=replace(found, weights=model_now.weights))
-        _work(chosen, index, work, open_shards(folder, journal, index.shards), part, begin)
+        _work(chosen, index, work, open_shards(folder, journal, index.shards), part, None if begun else begin)
         shards = open_shards(folder, journal, index.shards)
         if len(shards.done) == index.shards:
             write_summary(folder)
@@ -171,18 +172,18 @@ def _work(
     work: ShardWork,
     shards: ShardJournal,
     part: tuple[int, int],
-    begin: Callable[[DescribedModel], None],
+    begin: Callable[[DescribedModel], None] | None,
 ) -> None:
     """Explain the shards of this share that are not finished, and write each as it comes.
 
     `begin` writes the settings of a new run, which the first shard tells: to describe a model beforehand, one
-    more process would load it, while workers wait.
+    more process would load it, while workers wait. None: they are written.
     """
     share, shares = part
     own = [number for number in range(index.shards) if number % shares == share]
     waiting = [number for number in own if number not in shards.done]
     weights = work.model.weights
-    if weights is None and not waiting:
+    if begin is not None and not waiting:
         begin(engine.call(work.describe))
     sizes = {number: min(index.size, index.rows - number * index.size) for number in own}
     total, done = sum(sizes.values()), sum(sizes[number] for number in own if number not in waiting)
@@ -192,9 +193,10 @@ def _work(
     results = engine.map(Job(partial(read_shard, index), work.begin), waiting)
     with closing(results):
         for number, finished in results:
-            if weights is None:
+            if begin is not None:
                 begin(finished.model)
-                weights = finished.model.weights
+                begin = None
+            weights = weights or finished.model.weights
             if finished.model.weights != weights:
                 raise other_weights(finished.model.name, finished.model.weights, weights)
             for line in finished.said:

@@ -3,18 +3,25 @@
 Whoever only says where it is does without torch.
 """
 
+import pickle
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ModelError
+from ..errors import ModelError, first_line
 
 if TYPE_CHECKING:
     from ..models.model import Model
     from ..runs.engine import Engine, Workers
 
-__all__ = ["ModelSource", "choose_source", "find_model", "other_weights"]
+__all__ = ["ModelSource", "choose_source", "find_model", "other_weights", "share_source"]
+
+_HERE = (
+    "Let this process do the work (workers=1), or make the change in a Python module that workers import "
+    "with the network's classes."
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,12 @@ class ModelSource:
         model = self._load()
         if self.weights is not None:
             found = self.fingerprint(model)
+            if found != self.weights and isinstance(self.source, _Packed):
+                raise ModelError(
+                    f"{model.name} computes something else on this worker ({found}) than where the run began "
+                    f"({self.weights}): code of your own reads or calls what was set there only.",
+                    _HERE,
+                )
             if found != self.weights:
                 raise other_weights(model.name, found, self.weights)
         return model
@@ -130,4 +143,42 @@ def find_model(
 
 def choose_source(engine: "Engine", model: "Model", source: ModelSource | None) -> ModelSource:
     """Say how an engine's workers get a model that is loaded here: they open it themselves, or it is sent."""
-    return ModelSource(model) if source is None or engine.alone else source.expect(model)
+    if engine.alone:
+        return ModelSource(model)
+    _require_travelling(model)
+    return (ModelSource(model) if source is None else source).expect(model)
+
+
+def share_source(source: ModelSource) -> ModelSource:
+    """Make a source ready for other processes: they must find what is here."""
+    if isinstance(source.source, str | None):
+        _require_travelling(None)
+        return source
+    _require_travelling(source.source)
+    return source.expect(source.source)
+
+
+def _require_travelling(model: "Model | None") -> None:
+    """Refuse what acts in this process only: worker processes import libraries as they are written.
+
+    `model`: one that is loaded here; None: workers open theirs.
+    """
+    if "torch" not in sys.modules:
+        return
+    from ..runs.foreign_code import find_foreign, find_global_hooks, find_patched, find_patched_files
+
+    patched = find_patched_files() if model is None else find_patched(model.modules)
+    if patched:
+        raise ModelError(f"{patched[0][0]} was replaced in this process: workers have the original.", _HERE)
+    if find_global_hooks():
+        raise ModelError("A hook of all modules acts in this process: workers do not have it.", _HERE)
+    for module in () if model is None else model.modules:
+        for function in find_foreign(module):
+            try:
+                pickle.dumps(function)
+            except Exception as error:
+                name = type(module).__name__
+                raise ModelError(
+                    f"Code of your own in {name} cannot be sent to workers: {first_line(error)}",
+                    "Let this process do the work (workers=1), or write it as a function of a Python module.",
+                ) from error

@@ -22,6 +22,7 @@ __all__ = [
     "find_foreign",
     "find_global_hooks",
     "find_patched",
+    "find_patched_files",
     "has_foreign_code",
     "has_foreign_parts",
     "is_foreign",
@@ -43,6 +44,7 @@ _SHARED_FILES = (
     "transformers.masking_utils",
 )
 """Python modules whose functions many modelling files call."""
+_MODELS = "transformers.models."
 Function = Callable[..., Any]
 
 
@@ -71,8 +73,20 @@ def find_patched(modules: "Iterable[nn.Module]") -> list[tuple[str, Any]]:
 
     These are methods of the classes of a network, and functions of the files that these are written in.
     """
-    classes = {base: None for module in modules for base in type(module).__mro__}
-    files = sorted({*_SHARED_FILES, *(kind.__module__ for kind in classes)})
+    return _find_patched({type(module): None for module in modules})
+
+
+def find_patched_files() -> list[tuple[str, Any]]:
+    """List what somebody has put in the place of functions of any modelling file that was imported."""
+    files = [file for name, file in sys.modules.items() if name.startswith(_MODELS) and ".modeling_" in name]
+    classes = {each: None for file in files for each in vars(file).values() if hasattr(each, "named_modules")}
+    return _find_patched(kind for kind in classes if kind.__module__.startswith(_MODELS))
+
+
+def _find_patched(own: Iterable[Any]) -> list[tuple[str, Any]]:
+    own = list(own)
+    classes: dict[Any, None] = {base: None for kind in own for base in kind.__mro__}
+    files = sorted({*_SHARED_FILES, *(kind.__module__ for kind in own)})
     places: list[tuple[str, Any]] = [(f"{kind.__module__}.{kind.__qualname__}", kind) for kind in classes]
     places += [(name, sys.modules[name]) for name in files if name in sys.modules]
     known = ((name, vars(place)) for name, place in places if is_known(name))
@@ -87,7 +101,7 @@ def find_patched(modules: "Iterable[nn.Module]") -> list[tuple[str, Any]]:
 def _is_put_there(place: str, name: str, function: Any) -> bool:
     """Say whether a function was put in the place of a library's own."""
     if isinstance(function, partial):  # modelling files have none
-        return place.startswith("transformers.models.")
+        return place.startswith(_MODELS)
     return isinstance(function, FunctionType) and is_foreign(function, CALLED)
 
 
