@@ -274,6 +274,20 @@ def test_neurons_of_experts_are_not_ablated() -> None:
     assert find_answers(model, [make_dataset()], "2.e1.3", top=1, limit=2).examples == 2
 
 
+@pytest.mark.parametrize("path", ["mlp.down_proj", "mlp"])
+def test_neurons_that_blocks_share_are_not_ablated(path: str) -> None:
+    """What sets them in one block sets them in all."""
+    model = make_model()
+    parent, _, name = path.rpartition(".")
+    setattr(model.blocks[0].get_submodule(parent), name, model.blocks[1].get_submodule(path))
+    with pytest.raises(
+        whyword.ModelError, match=r"^Blocks 1 and 2 of .* share mlp\.down_proj, .* 2\.17 .*\nGive "
+    ):
+        ablate(model, [make_dataset()], "2.17")
+    if path != "mlp":  # where all of it is shared, nothing is explained
+        assert ablate(model, [make_dataset()], "3.17").effects
+
+
 @pytest.mark.real
 def test_a_neuron_of_the_determiner_matters(smollm: whyword.Model) -> None:
     """Found on some pairs of the built-in suite, it moves the difference as predicted on others."""

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..ask.start_of_text import find_start
 from ..data import Dataset, Example
 from ..document.kinds import ABLATION_SCHEMA
-from ..errors import InputError
+from ..errors import InputError, ModelError
 from ..ledger.direction import read_logits
 from ..ledger.neuron_updates import settle_neurons
 from ..models.model import Model, find_down, module_at
@@ -95,6 +95,7 @@ def ablate(
         raise InputError(
             f"{name.label} is a neuron of an expert.", "Only neurons of plain and gated MLPs can be ablated."
         )
+    _require_own_down(model, name)
     examples = list(islice(chain.from_iterable(dataset.examples for dataset in datasets), limit))
     # Pairs stay together: the examples of a pair differ in exactly what a neuron may be about.
     averaged, held_out = (
@@ -119,6 +120,20 @@ def ablate(
         if group != ALL
     ]
     return Ablation(model.name, name.label, mean, tuple(effects), find_start(model).text)
+
+
+def _require_own_down(model: Model, name: NeuronName) -> None:
+    """Refuse a neuron that writes through a module of several blocks: it would be set in all of them."""
+    down = _down_of(model, name)
+    shared = [str(index + 1) for index, block in enumerate(model.blocks) if down in block.modules()]
+    if len(shared) > 1:
+        named = model.blocks[name.block].named_modules()
+        path = next(path for path, module in named if module is down)
+        raise ModelError(
+            f"Blocks {' and '.join(shared)} of {model.name} share {path}, through which {name.label} "
+            "writes: it would be set in all of them.",
+            "Give every block a module of its own (copy.deepcopy), then load the network.",
+        )
 
 
 def _require_some(usable: Sequence[Any], examples: Sequence[Example]) -> None:
