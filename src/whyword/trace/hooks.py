@@ -18,7 +18,6 @@ from ..runs.foreign_code import find_foreign
 from .followed_modules import is_from_torch, may_activate, sort_modules
 from .frozen_gradients import ProjectByModule, run_function
 from .frozen_run import Call, FrozenRun
-from .heap_holes import keep_end
 from .held_values import hold
 from .intercepted_operation import depends
 from .last_rows import LastRows, find_last_mlps
@@ -90,7 +89,6 @@ def hook_last_rows(model: Model, places: Places, frozen: FrozenRun | None) -> It
 @contextmanager
 def noting(model: Model, frozen: FrozenRun) -> Iterator[None]:
     """Let a frozen run note what the network does."""
-    keep_end()
     with ExitStack() as hooks:
         for stack in model.stacks:
             for handle in (*_hook_blocks(model, stack, frozen), *_hook_streams(stack, frozen)):

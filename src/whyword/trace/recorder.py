@@ -22,7 +22,7 @@ from .attention import AttentionCall
 from .direct_attention import ReturnedWeights, cut_values, find_weights
 from .finite import require_finite, require_finite_weights
 from .frozen_run import FrozenRun
-from .heap_holes import LARGE
+from .heap_holes import LARGE, keep_end
 from .hooks import hook_last_rows, hook_unembedding, noting, only_seeing
 from .own_attention import find_eager, uses_interface, watch_attention
 from .precision import keep_precision
@@ -50,6 +50,7 @@ def record(
     `sources`: for a model with an encoder, what the encoder reads; `prompts` is then what the decoder reads.
     The encoder is recorded, at all positions, where contributions or flow are asked for.
     """
+    keep_end()
     foreign = notice_changes(model)
     plan, lengths = plan or Plan(), None if sources is None else tuple(map(len, sources))
     frozen = FrozenRun(model, plan.recomputed_blocks) if plan.frozen else None
