@@ -64,9 +64,9 @@ def find_adapters(network: Any, modules: Iterable[Any] | None = None) -> tuple[A
     if not isinstance(configs, dict):
         return ()
     active: dict[str, None] = {}
-    for module in network.modules() if modules is None else modules:
-        if not hasattr(type(module), "active_adapters"):  # quicker than to ask the module
-            continue
+    modules = list(network.modules() if modules is None else modules)
+    kinds = {kind for kind in {*map(type, modules)} if hasattr(kind, "active_adapters")}
+    for module in (each for each in modules if type(each) in kinds):
         names = module.active_adapters
         if not isinstance(names, list) or getattr(module, "disable_adapters", False) is True:
             continue

@@ -236,13 +236,13 @@ def describe_positions(
     forced: Sequence[int],
 ) -> Iterator[dict[str, Any]]:
     """Give the fields of every explanation of a position of a trace, besides its ledger."""
-    numbers, first = _read_numbers(model, trace, targets), _read_first_attention(trace)
+    numbers, first, name = _read_numbers(model, trace, targets), _read_first_attention(trace), model.name
     for row, (position, target) in enumerate(zip(trace.places, targets, strict=True)):
         example = row // trace.places.each
         before = contexts[example].first(position + 1)
         chosen, *foils = _list_choices(model, before, target, *numbers[row])
         yield {
-            "model": model.name,
+            "model": name,
             "tokens": before,
             "forced": forced[example],
             "position": position,

@@ -192,7 +192,7 @@ class _Recorder:
 
     def _enter(self, index: int) -> Callable[..., None]:
         def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            stream = require_one_stream(self.model.name, args[0] if args else kwargs["hidden_states"])
+            stream = require_one_stream(self.model, args[0] if args else kwargs["hidden_states"])
             self.streams[index] = stream
             self._keep_rows("stream in", index, stream)
 

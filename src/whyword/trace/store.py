@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ModelError
+from ..models.model import Model
 
 __all__ = ["Store", "require_called", "require_one_stream"]
 
@@ -26,12 +27,12 @@ def require_called(module: str, where: str, called: bool) -> None:
         )
 
 
-def require_one_stream(name: str, stream: Tensor) -> Tensor:
+def require_one_stream(model: Model, stream: Tensor) -> Tensor:
     """Refuse a model whose blocks pass on more than one residual stream (AltUp, hyper-connections)."""
     if stream.ndim > 3:
         raise ModelError(
-            f"{name} has several residual streams: its blocks read {list(stream.shape)} numbers instead of "
-            "[examples, positions, width].",
+            f"{model.name} has several residual streams: its blocks read {list(stream.shape)} numbers "
+            "instead of [examples, positions, width].",
             "Load a model with one residual stream, which every block adds to.",
         )
     return stream
