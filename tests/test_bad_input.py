@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -241,3 +242,19 @@ def test_a_network_that_goes_on_otherwise_with_its_cache() -> None:
     assert "use_cache" in caught.value.remedy
     network.generation_config.use_cache = False
     assert len(list(whyword.explain_continuation(model, prompt_of(9), new_tokens=6, method="logit"))) == 6
+
+
+@pytest.mark.parametrize(
+    "asked", [{"depth": True}, {"depth": False}, {"target": True}, {"foil": False}, {"prompt": [True, 3]}]
+)
+def test_truth_values_are_no_numbers(asked: dict[str, Any]) -> None:
+    model, prompt = whyword.load(build("llama", torch.float32)), asked.pop("prompt", prompt_of(5))
+    with pytest.raises(whyword.InputError):
+        whyword.explain(model, prompt, **asked)
+
+
+def test_foils_may_be_an_array() -> None:
+    model, prompt = whyword.load(build("llama", torch.float32)), prompt_of(5)
+    expected = whyword.explain(model, prompt, target=5, foil=[9, 11]).ledger.logit
+    for foils in (np.array([9, 11]), torch.tensor([9, 11])):
+        assert whyword.explain(model, prompt, target=5, foil=foils).ledger.logit == expected

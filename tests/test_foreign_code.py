@@ -1,14 +1,18 @@
 """Hooks as libraries that steer models have them: prompts are run one by one, and explained as they are."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils.checkpoint import checkpoint
 from transformers.models.llama import modeling_llama
 from transformers.models.llama.modeling_llama import LlamaMLP
 
@@ -330,3 +334,83 @@ def test_a_hook_whose_strength_was_set_anew() -> None:
     before = fingerprint_network(network)
     hook.set_strength(3.0)
     assert fingerprint_network(network) != before
+
+
+STRENGTH = torch.zeros(1)
+
+
+def steer_later(output: Tensor) -> Tensor:
+    """Steer the last position, by a strength that is set later."""
+    changed = output.clone()
+    changed[:, -1] += STRENGTH * vector(output)
+    return changed
+
+
+def hook_by_accelerate(network: Any) -> None:
+    hooks = pytest.importorskip("accelerate.hooks", reason="accelerate is not installed")
+
+    class Steering(hooks.ModelHook):  # type: ignore[misc, name-defined]
+        def post_forward(self, module: Any, output: Tensor) -> Tensor:
+            return steer_later(output)
+
+    hooks.add_hook_to_module(network.model.layers[1].mlp, Steering())
+
+
+def hand_to_a_library(network: Any) -> None:
+    mlp = network.model.layers[1].mlp
+    own = mlp.forward
+    mlp.forward = partial(checkpoint, lambda read: steer_later(own(read)), use_reentrant=False)
+
+
+def compile_a_module(network: Any) -> None:
+    class Steered(nn.Module):
+        def forward(self, read: Tensor) -> Tensor:
+            return steer_later(read)
+
+    mlp = network.model.layers[1].mlp
+    own, steered = mlp.forward, torch.jit.trace(Steered(), torch.randn(2, 5, 32))
+    mlp.forward = partial(call_both, own, steered)
+    mlp.steered = steered
+
+
+def call_both(own: Any, then: Any, read: Tensor) -> Any:
+    return then(own(read))
+
+
+def hide_behind_the_standard_library(network: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of one's own may be called like a module of Python."""
+    (tmp_path / "trace.py").write_text(
+        "import torch\n"
+        "class Steered(torch.nn.Module):\n"
+        "    def __init__(self, own, steer):\n"
+        "        super().__init__()\n"
+        "        self.own, self.steer = own, [steer]\n"
+        "    def forward(self, read):\n"
+        "        return self.steer[0](self.own(read))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "trace", raising=False)
+    mlp = network.model.layers[1].mlp
+    network.model.layers[1].mlp = import_module("trace").Steered(mlp, steer_later)
+
+
+@pytest.mark.parametrize("way", ["accelerate", "library", "compiled", "standard library"])
+def test_code_behind_a_library_is_still_a_users_own(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, strength = build("llama", torch.float64), STRENGTH.numpy()
+    strength[:] = 0
+    if way == "standard library":
+        hide_behind_the_standard_library(network, tmp_path, monkeypatch)
+    else:
+        change = {"accelerate": hook_by_accelerate, "library": hand_to_a_library}.get(way, compile_a_module)
+        change(network)
+    assert has_foreign_code(network.modules()) or way == "standard library"
+    model = whyword.load(network)
+    for value in (0, 1):
+        strength[:] = value
+        found = whyword.explain_batch(model, PROMPTS, targets=5, foils=9, method="logit")
+        for prompt, explanation in zip(PROMPTS, found, strict=True):
+            expected = own_difference(network, prompt)
+            assert explanation.ledger.total == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    assert model.has_foreign_code

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import nn
 
 import whyword
@@ -108,3 +109,50 @@ def test_a_name_says_which_adapters_act_now() -> None:
     assert name() == model.name == f"{named} + other (LoRA, rank 8)"
     with tuned.disable_adapter():
         assert name() == named
+
+
+def make_classifier(padding: int | None = None) -> Any:
+    config = transformers.LlamaConfig(
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        vocab_size=100,
+        num_labels=3,
+        pad_token_id=padding,
+    )
+    return transformers.LlamaForSequenceClassification(config).eval()
+
+
+@pytest.mark.parametrize("way", ["hook", "pre-hook", "forward"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_is_put_on_a_classifier_is_refused(when: str, way: str) -> None:
+    """Its decoder and its head are run, not its own forward."""
+    classifier = make_classifier()
+    model = whyword.load(classifier) if when == "after" else None
+    if way == "hook":
+        classifier.register_forward_hook(lambda *_: None)
+    elif way == "pre-hook":
+        classifier.register_forward_pre_hook(lambda *_: None)
+    else:
+        own = classifier.forward
+        classifier.forward = lambda *args, **given: own(*args, **given)
+    with pytest.raises(whyword.ModelError, match="LlamaForSequenceClassification has a hook or a forward"):
+        whyword.explain(model or whyword.load(classifier), PROMPT, target=1, foil=2)
+
+
+@pytest.mark.parametrize("method", ["logit", "flow", "erasure", "gradient-x-input"])
+def test_a_text_that_ends_in_what_is_padding_for_a_classifier_is_refused(method: str) -> None:
+    """transformers reads the last token before it."""
+    classifier = make_classifier(padding=0)
+    model = whyword.load(classifier)
+    found = whyword.explain(model, PROMPT, target=1, foil=2, method=method)
+    with torch.no_grad():
+        own = classifier(torch.tensor([PROMPT])).logits[0]
+    assert found.ledger.logit == pytest.approx(float(own[1] - own[2]), abs=1e-5)
+    for prompt in ([*PROMPT, 0], [0, 0]):
+        with pytest.raises(whyword.InputError, match="The text ends in token 0, the classifier's padding"):
+            whyword.explain(model, prompt, target=1, foil=2, method=method)
+    whyword.predict(model, PROMPT)
+    with pytest.raises(whyword.InputError, match="The text ends in token 0"):
+        whyword.predict(model, [*PROMPT, 0])

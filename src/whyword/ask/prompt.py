@@ -171,6 +171,8 @@ def _tokens_of(model: Model, prompt: Prompt) -> Tokens:
             return _read_chat(model, items)
         if isinstance(prompt, bytes):
             raise TypeError("bytes are not token ids")
+        if any(isinstance(item, bool) for item in items):
+            raise TypeError("truth values are not token ids")
         ids = [index(item) for item in items]
     except TypeError:
         raise InputError(

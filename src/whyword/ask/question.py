@@ -81,7 +81,8 @@ def choose(model: Model, before: Tokens, question: Question, logits: Float[Tenso
 def _several(foil: str | int | Sequence[str | int] | None) -> list[str | int]:
     if foil is None:
         return []
-    foils: list[Any] = list(foil) if isinstance(foil, list | tuple) else [foil]
+    several = isinstance(foil, list | tuple) or getattr(foil, "ndim", 0) == 1  # an array of ids
+    foils: list[Any] = list(foil) if several else [foil]  # type: ignore[arg-type]
     if not foils:
         raise InputError("The list of foils is empty.", "Name at least one foil, or none at all.")
     return foils
@@ -93,6 +94,8 @@ def _ids_of(model: Model, prompt: Tokens, word: str | int) -> list[int]:
     if isinstance(word, str):
         return continue_prompt(model, prompt, word)
     try:
+        if isinstance(word, bool):
+            raise TypeError
         ids = [index(word)]
     except TypeError:
         raise InputError(f"A target or foil cannot be {word!r}.", "Pass a word or a token id.") from None

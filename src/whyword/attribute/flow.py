@@ -93,7 +93,7 @@ def find_depth(model: Model, depth: int | None) -> int:
     blocks = len(model.blocks)
     if depth is None:
         return ceil(blocks / 10)
-    if not isinstance(depth, int) or not 0 <= depth <= blocks:
+    if isinstance(depth, bool) or not isinstance(depth, int) or not 0 <= depth <= blocks:
         raise InputError(
             f"depth is {depth!r}.",
             f"Give 0 (before block 1) to {blocks} (after the last block of {model.name}).",

@@ -5,15 +5,16 @@ here, so that all that is proven and explained of a language model holds for it,
 own logits are those of the last position is compared when it is loaded.
 """
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from transformers.modeling_outputs import CausalLMOutput
 
-from ..errors import ModelError
+from ..errors import InputError, ModelError
 
-__all__ = ["DecoderClassifier", "as_language_model"]
+__all__ = ["DecoderClassifier", "as_language_model", "require_last_tokens"]
 
 _HEAD = "score"
 """What transformers calls the head of every decoder that classifies."""
@@ -75,6 +76,19 @@ class DecoderClassifier(nn.Module):
             input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **options
         )
         return CausalLMOutput(logits=self.get_output_embeddings()(found.last_hidden_state))
+
+
+def require_last_tokens(network: DecoderClassifier, last: Iterable[int]) -> None:
+    """Refuse texts that end in padding: the classifier reads the last token before it.
+
+    `last`: the last token of every text that has several.
+    """
+    padding = network.config.get_text_config().pad_token_id
+    if padding is not None and padding in last:
+        raise InputError(
+            f"The text ends in token {padding}, the classifier's padding: it reads the one before.",
+            "Leave it out, or set config.pad_token_id to a token that no text ends in.",
+        )
 
 
 def as_language_model(network: Any) -> Any:

@@ -20,7 +20,7 @@ from .adapters import (
 from .architecture import Architecture
 from .bundled.fetch import FETCHABLE, fetch
 from .catalogue import describe, refuse
-from .classifier import as_language_model
+from .classifier import DecoderClassifier, as_language_model
 from .gguf_header import require_whole_gguf
 from .half_precision import advise, to_float32
 from .load_failure import explaining_failure
@@ -74,7 +74,13 @@ def open_model(
         tokenizer = found if tokenizer is None else adapt_tokenizer(tokenizer)
         model = _fit(network, tokenizer, architecture, name_base(name, folder))
         folder_name = None if folder is None else folder.name
-        return replace(model, stored=stored, wrappers=unwrapped.wrappers, adapter_name=folder_name)
+        wrappers = (*unwrapped.wrappers, *_list_classifier(network))
+        return replace(model, stored=stored, wrappers=wrappers, adapter_name=folder_name)
+
+
+def _list_classifier(network: Any) -> list[Any]:
+    """List what is run without its own forward: a classifier, of which the decoder and the head run."""
+    return [network.classifier] if isinstance(network, DecoderClassifier) else []
 
 
 def _fit(network: Any, tokenizer: Any, architecture: Architecture | None, name: str) -> Model:

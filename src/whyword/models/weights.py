@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from ..runs.foreign_code import is_compiled
+
 __all__ = [
     "dequantise",
     "device_of",
@@ -22,7 +24,7 @@ __all__ = [
 
 def is_plain(module: nn.Module) -> bool:
     """Say whether a module is its weight and bias, both in memory as ordinary floating-point tensors."""
-    if module._modules:
+    if module._modules or is_compiled(module):
         return False
     weight: Any = getattr(module, "weight", None)
     if not _is_plain_tensor(weight):

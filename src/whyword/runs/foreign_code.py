@@ -25,6 +25,7 @@ __all__ = [
     "find_patched_files",
     "has_foreign_code",
     "has_foreign_parts",
+    "is_compiled",
     "is_foreign",
     "is_from_library",
 ]
@@ -55,9 +56,16 @@ def has_foreign_code(modules: "Iterable[nn.Module]") -> bool:
     """
     asked: dict[Any, nn.Module] = {}
     for module in modules:
-        special = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
+        own = vars(module)
+        special = module._forward_hooks or module._forward_pre_hooks or "forward" in own or "_hf_hook" in own
         asked[module if special else type(module)] = module
-    return bool(find_global_hooks()) or any(map(find_foreign, asked.values()))
+    every = asked.values()
+    return bool(find_global_hooks()) or any(map(is_compiled, every)) or any(map(find_foreign, every))
+
+
+def is_compiled(module: "nn.Module") -> bool:
+    """Say whether a module was compiled by torch.jit: whose code it is, and what its weight, is not known."""
+    return hasattr(type(module), "original_name")
 
 
 def find_global_hooks() -> list[Function]:
@@ -109,9 +117,18 @@ def find_foreign(module: "nn.Module") -> list[Function]:
     """List the hooks of a module, and what was put in the place of its `forward`, that no library wrote."""
     own: Any = vars(module).get("forward")
     if own is None and is_from_library(module):
-        own = type(module).forward  # somebody may have patched the class
-    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+        own = getattr(type(module), "forward", None)  # somebody may have patched the class
+    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values(), *_list_attached(module))
     return [each for each in (own, *hooks) if each is not None and is_foreign(each)]
+
+
+def _list_attached(module: "nn.Module") -> list[Any]:
+    """List the methods of hooks that accelerate has wrapped around a module's `forward`."""
+    attached: Any = vars(module).get("_hf_hook")
+    if attached is None:
+        return []
+    each = getattr(attached, "hooks", None) or [attached]
+    return [method for hook in each for method in (hook.pre_forward, hook.post_forward)]
 
 
 def is_from_library(module: "nn.Module") -> bool:
@@ -129,8 +146,10 @@ def has_foreign_parts(modules: "Iterable[nn.Module]", called: Iterable[Any]) -> 
     classes = {base for module in modules for base in type(module).__mro__}
     weights = {type(weight) for module in modules for weight in module._parameters.values()}
     functions = (each for each in map(_open_method, called) if isinstance(each, FunctionType))
+    written = {kind.__module__ for kind in classes if hasattr(kind, "named_modules")}
     return (
-        not all(is_known(kind.__module__, CALLED) for kind in classes | weights)
+        not all(map(is_known, written))
+        or not all(is_known(kind.__module__, CALLED) for kind in classes | weights)
         or any(is_foreign(value) for module in modules for value in _list_held(module))
         or any(is_foreign(function, CALLED) for function in functions)
     )
@@ -151,9 +170,16 @@ def _open_method(value: Any) -> Any:
 
 
 def is_foreign(function: Function, besides: frozenset[str] = frozenset()) -> bool:
-    """Say whether no library wrote a function, or what it was wrapped around; `besides`: more libraries."""
+    """Say whether no library wrote a function, or what it was wrapped around or given to; `besides`: more
+    libraries."""
     plain = unwrap(function)
+    if isinstance(function, partial):
+        given = (*function.args, *function.keywords.values())
+        if any(callable(each) and is_foreign(each, besides) for each in given):
+            return True
     named = getattr(plain, "__module__", None) or type(plain).__module__
+    if (compiled := getattr(plain, "qualified_name", None)) is not None:  # by torch.jit.script
+        named = str(compiled).removeprefix("__torch__.")
     written = getattr(plain, "__globals__", {}).get("__name__")  # `functools.wraps` copies the other name
     if not is_known(named, besides) or not is_known(written or named, besides):
         return True

@@ -1,6 +1,9 @@
 """Python modules of libraries that are known: what they put into a network is not a user's own code."""
 
+import os
 import sys
+from functools import lru_cache
+from pathlib import Path
 
 __all__ = ["CALLED", "is_known", "is_user_written"]
 
@@ -20,7 +23,21 @@ CALLED = sys.stdlib_module_names | {
 def is_known(name: str, besides: frozenset[str] = frozenset()) -> bool:
     """Say whether a Python module belongs to a known library."""
     library = name.partition(".")[0]
-    return library in _LIBRARIES or library in besides
+    return library in _LIBRARIES or (library in besides and not _is_hidden(library))
+
+
+def _is_hidden(library: str) -> bool:
+    """Say whether somebody's own file stands in the place of a module of Python itself."""
+    if library not in sys.stdlib_module_names:
+        return False
+    file = getattr(sys.modules.get(library), "__file__", None)
+    return file is not None and not _is_in_standard_library(file)
+
+
+@lru_cache(maxsize=1024)
+def _is_in_standard_library(file: str) -> bool:
+    folder, own = Path(os.__file__).resolve().parent, Path(file).resolve()
+    return own.is_relative_to(folder) and "site-packages" not in own.parts
 
 
 def is_user_written(name: str) -> bool:

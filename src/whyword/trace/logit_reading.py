@@ -1,5 +1,6 @@
 """Run the network once on any inputs, for its logits alone."""
 
+from ..models.classifier import DecoderClassifier, require_last_tokens
 from ..models.model import Model
 from .finite import require_finite_readout
 from .hooks import reading
@@ -17,6 +18,8 @@ def read_out(model: Model, places: Places, inputs: Inputs) -> Readout:
 
     Nothing else is recorded. Whether there are gradients is the caller's choice.
     """
+    if isinstance(model.network, DecoderClassifier) and inputs.ids is not None and inputs.ids.shape[1] > 1:
+        require_last_tokens(model.network, places.pick(inputs.ids)[:, -1].tolist())
     reader = Reader(model, places, model.has_foreign_code)
     with in_two_lines(model), keep_precision(model.dtype), reading(model, reader):
         readout = reader.read(run_inputs(model, inputs))

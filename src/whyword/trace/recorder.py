@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ..errors import ModelError, ProofError
 from ..maths.contributions import Contributions
 from ..models.architecture import Attention, Mlp
+from ..models.classifier import DecoderClassifier, require_last_tokens
 from ..models.model import LoadedStack, Model, find_down, find_experts, module_at
 from ..runs.progress import report
 from .attention import AttentionCall
@@ -52,6 +53,8 @@ def record(
     """
     keep_end()
     foreign = notice_changes(model)
+    if isinstance(model.network, DecoderClassifier):
+        require_last_tokens(model.network, [ids[-1] for ids in prompts if len(ids) > 1])
     plan, lengths = plan or Plan(), None if sources is None else tuple(map(len, sources))
     frozen = FrozenRun(model, plan.recomputed_blocks) if plan.frozen else None
     reader = Reader(model, places, foreign)
@@ -75,6 +78,8 @@ def record(
             stack.enter_context(noting(model, frozen))
         try:
             readout = reader.read(run_inputs(model, inputs))
+            for each in recorders:
+                each.proof.prove()
         except ProofError:
             require_finite_weights(model)
             raise
@@ -156,7 +161,6 @@ class _Recorder:
 
     def trace_stack(self) -> StackTrace:
         """Return the trace of the stack, after the run."""
-        self.proof.prove()
         store = self.store
         return StackTrace(
             stream_in=store.of_all("stream in"),
