@@ -122,25 +122,33 @@ def test_a_swap_is_a_plain_run_with_another_word(model: whyword.Model, run: Path
         assert rounds != _draw_rounds(model, example, each.context, record, Swaps(2, seed=1))
 
 
+def difference_with_another(
+    model: whyword.Model, each: Prepared, whole: list[int], ids: list[int], position: int
+) -> float:
+    """Run a context with the stream of another before block 3 at one position, with a hook of this test."""
+    with torch.no_grad():
+        other = model.network(torch.tensor([ids]), output_hidden_states=True).hidden_states[2]
+
+    def put(_module: Any, args: Any) -> Any:
+        stream = args[0].clone()
+        stream[0, position] = other[0, position]
+        return (stream, *args[1:])
+
+    handle = model.blocks[2].register_forward_pre_hook(put)
+    found = difference(model.network, whole, each)
+    handle.remove()
+    return found
+
+
 def test_a_swap_at_a_depth_changes_one_position_of_the_stream(model: whyword.Model, run: Path) -> None:
-    """One position of one run after the other, with a hook of this test."""
+    """One position of one run after the other."""
     each, record = list_prepared(model, run)[-1]
     changes = []
     for made in _draw_rounds(model, 0, each.context, record, Swaps(2)):
         whole, *swapped = made.ids
         before, own = difference(model.network, whole, each), []
         for position, ids in zip(made.positions, swapped, strict=True):
-            with torch.no_grad():
-                other = model.network(torch.tensor([ids]), output_hidden_states=True).hidden_states[2]
-
-            def put(_module: Any, args: Any, other: Any = other, position: int = position) -> Any:
-                stream = args[0].clone()
-                stream[0, position] = other[0, position]
-                return (stream, *args[1:])
-
-            handle = model.blocks[2].register_forward_pre_hook(put)
-            own.append(before - difference(model.network, whole, each))
-            handle.remove()
+            own.append(before - difference_with_another(model, each, whole, ids, position))
         changes.append(own)
     assert record.swaps["depth 2"] == pytest.approx(np.mean(changes, axis=0).tolist(), abs=1e-4)
     assert record.swaps["depth 2"] != pytest.approx(record.swaps["input"], abs=1e-4)
@@ -162,17 +170,7 @@ def test_a_swap_of_a_network_with_hooks_is_that_of_runs_alone(
         at_input, at_depth = [], []
         for position, ids in zip(made.positions, swapped, strict=True):
             at_input.append(before - difference(model.network, ids, each))
-            with torch.no_grad():
-                other = model.network(torch.tensor([ids]), output_hidden_states=True).hidden_states[2]
-
-            def put(_module: Any, args: Any, other: Any = other, position: int = position) -> Any:
-                stream = args[0].clone()
-                stream[0, position] = other[0, position]
-                return (stream, *args[1:])
-
-            putting = model.blocks[2].register_forward_pre_hook(put)
-            at_depth.append(before - difference(model.network, whole, each))
-            putting.remove()
+            at_depth.append(before - difference_with_another(model, each, whole, ids, position))
     finally:
         handle.remove()
     assert found["input"] == pytest.approx(at_input, abs=1e-4)
