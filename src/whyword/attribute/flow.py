@@ -177,11 +177,8 @@ def _list_routes(pulled: PulledBack, example: int, tokens: int) -> tuple[Route, 
     every = [moved.strongest for moved in pulled.decoder.moved]
     blocks = torch.cat([torch.full_like(edges.head[example], block) for block, edges in enumerate(every)])
     amounts = torch.cat([edges.amount[example] for edges in every])
-    best = (
-        amounts.abs()
-        .sort(descending=True, stable=True)
-        .indices[: min(STRONGEST, int(amounts.count_nonzero()))]
-    )
+    moving = min(STRONGEST, int(amounts.count_nonzero()))
+    best = amounts.abs().sort(descending=True, stable=True).indices[:moving]
     places = [
         torch.cat([getattr(edges, name)[example] for edges in every])[best].tolist()
         for name in ("head", "source", "target")

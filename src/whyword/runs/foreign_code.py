@@ -146,13 +146,16 @@ def has_foreign_parts(modules: "Iterable[nn.Module]", called: Iterable[Any]) -> 
     classes = {base for module in modules for base in type(module).__mro__}
     weights = {type(weight) for module in modules for weight in module._parameters.values()}
     functions = (each for each in map(_open_method, called) if isinstance(each, FunctionType))
-    written = {kind.__module__ for kind in classes if hasattr(kind, "named_modules")}
     return (
-        not all(map(is_known, written))
-        or not all(is_known(kind.__module__, CALLED) for kind in classes | weights)
+        not all(map(_is_known_class, classes | weights))
         or any(is_foreign(value) for module in modules for value in _list_held(module))
         or any(is_foreign(function, CALLED) for function in functions)
     )
+
+
+def _is_known_class(kind: type) -> bool:
+    """Say whether a library wrote a class; what modelling files call besides has no modules."""
+    return is_known(kind.__module__, frozenset() if hasattr(kind, "named_modules") else CALLED)
 
 
 def _list_held(module: "nn.Module") -> Iterator[Any]:

@@ -53,10 +53,12 @@ class FrozenRun:
     run_again: Callable[["FrozenRun", int, Call, Tensor], Tensor]
     """Runs a block of the decoder once more, from a stream."""
 
-    def __init__(self, model: Model, recomputed: int = 0) -> None:
+    def __init__(self, model: Model, recomputed: int, foreign: bool) -> None:
         self._model = model
         self._recomputed = recomputed
         """In how many blocks of the decoder, from the first, nothing is noted until it is needed."""
+        self.foreign = foreign
+        """Whether there is code of a user's own in the network."""
         self._calls: dict[int, Call] = {}
         """What those blocks were called with."""
         self._weighers: dict[int, Weigher] = {}

@@ -142,16 +142,17 @@ def _hook_blocks(
             hold(output)
 
     projections: dict[nn.Module, Projection] = {}
-    foreign = model.has_foreign_code
     for block in stack.blocks[some]:
         single, whole = sort_modules(model, block)
         projections |= whole
         for module in single:
-            stepwise = foreign and bool(find_foreign(module))  # what it does to each element is not known
+            stepwise = frozen.foreign and bool(
+                find_foreign(module)
+            )  # what it does to each element is not known
             if stepwise or not is_from_torch(module):
                 yield module.register_forward_hook(in_this_thread(hold_lost))
             if may_activate(module) and not stepwise:
-                if type(module).__module__ == _ACTIVATIONS and not foreign:
+                if type(module).__module__ == _ACTIVATIONS and not frozen.foreign:
                     yield module.register_forward_pre_hook(in_this_thread(hide))
                 yield module.register_forward_hook(in_this_thread(activate))
         for sublayer in stack.stack.sublayers:

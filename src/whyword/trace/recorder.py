@@ -56,7 +56,7 @@ def record(
     if isinstance(model.network, DecoderClassifier):
         require_last_tokens(model.network, [ids[-1] for ids in prompts if len(ids) > 1])
     plan, lengths = plan or Plan(), None if sources is None else tuple(map(len, sources))
-    frozen = FrozenRun(model, plan.recomputed_blocks) if plan.frozen else None
+    frozen = FrozenRun(model, plan.recomputed_blocks, foreign) if plan.frozen else None
     reader = Reader(model, places, foreign)
     recorder = _Recorder(model, model.decoder_stack, places, plan, lengths, frozen, reader)
     encoder = None
